@@ -7,12 +7,12 @@ from pathlib import Path
 
 from kgtool.api import arguments
 from kgtool.api.connection import AdminConnection, warn
-from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Result, Run, size
+from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, ItemResult, PlanRun, size
 from kgtool.changes.cleanup.criteria import Criteria
 from kgtool.changes.cleanup.plan import make_plan
-from kgtool.changes.cleanup.plan_file import Plan, write
+from kgtool.changes.cleanup.plan_file import CleanupPlan, write
 from kgtool.changes.cleanup.plan_reader import read
-from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.policy import Guard, Origin
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms, token
@@ -27,7 +27,7 @@ class CleanupMethods(AdminConnection):
         self, groups: Iterable[str] | None = None, *, idle_ms: int | None = None,
         no_lag: bool = False, generated: bool = False, unsubscribed: bool = False,
         orphaned: bool = False, rebuild: bool = True, path: str | Path | None = None,
-    ) -> Plan:  # fmt: skip
+    ) -> CleanupPlan:  # fmt: skip
         """Find groups without members, or offsets, that can be removed (``kgtool cleanup plan``).
 
         Each item says why it is in the plan; ``left_out`` names groups that can't be judged, and
@@ -65,9 +65,9 @@ class CleanupMethods(AdminConnection):
         return plan
 
     def cleanup_apply(
-        self, plan: Plan | str | Path, *, max_delete: int | None = None, dry_run: bool = False,
-        allow_blind: bool = False,
-    ) -> list[Result]:  # fmt: skip
+        self, plan: CleanupPlan | str | Path, *, max_delete: int | None = None,
+        dry_run: bool = False, allow_blind: bool = False,
+    ) -> list[ItemResult]:  # fmt: skip
         """Apply a plan (``kgtool cleanup apply``); ``undo`` reverts it.
 
         Each group is read again just before it is changed: what has changed since is ``skipped``.
@@ -86,7 +86,7 @@ class CleanupMethods(AdminConnection):
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
         with self._long_session() as session:
-            run = Run(session, wanted, where, warn, allow_blind=allow_blind)
+            run = PlanRun(session, wanted, where, warn, allow_blind=allow_blind)
             limits = Guard(session, Origin("cleanup_apply", max_delete=max_delete))
             limits.limit(item.group for item in wanted.items if item.changes)
             if dry_run:
@@ -97,7 +97,7 @@ class CleanupMethods(AdminConnection):
                 return results
             with (
                 self._change(session, "cleanup_apply", allow_blind=allow_blind) as change,
-                Progress(self._journals, wanted.header.id, session.cluster_id) as progress,
+                PlanProgress(self._journals, wanted.header.id, session.cluster_id) as progress,
             ):
                 left, results = run.settle(progress.results)
                 run.look_ahead(left)

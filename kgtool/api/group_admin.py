@@ -20,7 +20,7 @@ from kgtool.api.reads import ReadMethods
 from kgtool.api.restore import RestoreMethods
 from kgtool.changes.groups import config_plan, delete, members
 from kgtool.changes.groups.configs import describe_group_configs
-from kgtool.changes.groups.members import Choice, MemberRemoval
+from kgtool.changes.groups.members import MemberChoice, MemberRemoval
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
 from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
@@ -271,7 +271,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :raises KgError: the group does not exist or is of a type whose members can't be removed;
             with ``all_or_nothing`` also: there is no such member.
         """
-        choice = Choice(
+        choice = MemberChoice(
             tuple(arguments.names(instance_ids, "instance_ids")),
             tuple(arguments.names(member_ids, "member_ids")),
             tuple(arguments.names(client_ids, "client_ids")), all_members,

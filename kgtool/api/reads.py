@@ -250,7 +250,7 @@ class ReadMethods(AdminConnection):
                 known = raw.common_version(session.cluster, to, raw.schema_of(name))
                 version = session.run(known)
             message = raw.make_request(name, version, body or {})
-            parts = [raw.Part(to, message)]
+            parts = [raw.RoutedRequest(to, message)]
             if broker is None:
                 parts = session.run(raw.route(session.cluster, message))
             if changes(message):

@@ -16,12 +16,12 @@ from kgtool.changes.groups.config_plan import check as check_configs
 from kgtool.changes.groups.config_plan import make as change_configs
 from kgtool.changes.journal import history
 from kgtool.changes.journal.change import Change
-from kgtool.changes.journal.history import Entry
+from kgtool.changes.journal.history import JournalEntry
 from kgtool.changes.restore import from_backup, from_journal
 from kgtool.changes.restore.backup import BackupWriter, header_of, open_backup, save
-from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
+from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy
 from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
-from kgtool.changes.restore.run import Putter, parts
+from kgtool.changes.restore.run import Restorer, parts
 from kgtool.changes.snapshot import read_groups
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
@@ -40,7 +40,7 @@ class Undone(NamedTuple):
     """
 
     journal_id: str
-    groups: list[PutGroup]
+    groups: list[RestoreGroup]
     configs: dict[tuple[str, str], ItemError | None]
     damage: ItemError | None = None
 
@@ -65,7 +65,7 @@ class Saved(NamedTuple):
 class RestoreMethods(AdminConnection):
     """The methods that undo, back up, restore and compare."""
 
-    def history(self) -> list[Entry]:
+    def history(self) -> list[JournalEntry]:
         """Return the changes that were made from this machine, on any cluster, newest first.
 
         Times are ms since the epoch; ``groups`` and ``changes`` are counts. Files that are not
@@ -91,7 +91,7 @@ class RestoreMethods(AdminConnection):
         :raises KgError: there is no such journal, it is undone already, it is another cluster's,
             or it can't be undone (``remove_members``).
         """
-        policy = Policy(force=force, exact=True, as_member=as_member)
+        policy = RestorePolicy(force=force, exact=True, as_member=as_member)
         with self._long_session() as session:
             if journal == "last":
                 entry = history.last(self.history(), session.cluster_id)
@@ -134,7 +134,7 @@ class RestoreMethods(AdminConnection):
         group_names: Mapping[str, str] | None = None,
         topic_names: Mapping[str, str] | None = None, other_cluster: bool = False,
         create: bool = True, force: bool = False, as_member: bool = False, dry_run: bool = False,
-    ) -> list[PutGroup]:  # fmt: skip
+    ) -> list[RestoreGroup]:  # fmt: skip
         """Restore the committed offsets of a backup, and read them back.
 
         Offsets that the backup does not have are left alone. Offsets outside of their log, of a
@@ -151,11 +151,11 @@ class RestoreMethods(AdminConnection):
         """
         found = open_backup(Path(path))
         wanted = None if groups is None else set(arguments.names(groups))
-        selecting = from_backup.Selecting(
+        selecting = from_backup.BackupSelection(
             lambda name: wanted is None or name in wanted, lambda _: True, group_names or {},
             topic_names or {}, other_cluster,
         )  # fmt: skip
-        policy = Policy(force, create=create, as_member=as_member)
+        policy = RestorePolicy(force, create=create, as_member=as_member)
         with self._long_session() as session:
             if not (force or other_cluster):
                 way_on = "other_cluster goes on anyway"
@@ -163,8 +163,8 @@ class RestoreMethods(AdminConnection):
             with self._change(
                 session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
             ) as change:
-                wishes = partial(from_backup.wishes, found, selecting)
-                return _restore(session, change, wishes, policy, dry_run)
+                desired_groups = partial(from_backup.desired_groups, found, selecting)
+                return _restore(session, change, desired_groups, policy, dry_run)
 
     def diff(self, path: str | Path) -> list[DiffRow]:
         """Compare the groups of a backup or journal with the cluster; leave out equal offsets.
@@ -186,15 +186,17 @@ class RestoreMethods(AdminConnection):
         return rows
 
 
-def _undo(session: Session, change: Change, entry: Entry, policy: Policy, dry_run: bool) -> Undone:
+def _undo(
+    session: Session, change: Change, entry: JournalEntry, policy: RestorePolicy, dry_run: bool
+) -> Undone:
     warnings, damage = from_journal.not_covered(entry.path)
     for warning in warnings:
         warn(warning)
     if history.is_about_configs(entry.path):
         configs = _undo_configs(session, change, entry.path, policy.force, dry_run)
         return Undone(entry.id, [], configs, damage)
-    wishes = partial(from_journal.wishes, entry.path)
-    return Undone(entry.id, _restore(session, change, wishes, policy, dry_run), {}, damage)
+    desired_groups = partial(from_journal.desired_groups, entry.path)
+    return Undone(entry.id, _restore(session, change, desired_groups, policy, dry_run), {}, damage)
 
 
 def _undo_configs(
@@ -210,24 +212,24 @@ def _undo_configs(
 
 
 def _restore(
-    session: Session, change: Change, wishes: Callable[[], Iterable[GroupWish]],
-    policy: Policy, dry_run: bool,
-) -> list[PutGroup]:  # fmt: skip
+    session: Session, change: Change, desired_groups: Callable[[], Iterable[DesiredGroup]],
+    policy: RestorePolicy, dry_run: bool,
+) -> list[RestoreGroup]:  # fmt: skip
     """Restore offsets, a part of the groups at a time."""
-    putter = Putter(session, policy)
+    restorer = Restorer(session, policy)
 
     def count() -> tuple[list[str], int]:
-        groups = [group for part in parts(wishes()) for group in putter.look(part)]
+        groups = [group for part in parts(desired_groups()) for group in restorer.look(part)]
         rows = [row for group in groups for row in group.rows if row.is_open]
         return [row.group for row in rows], len(rows)
 
-    for _ in parts(wishes()):
+    for _ in parts(desired_groups()):
         pass  # errors in the file are known before the first part is changed
     if dry_run:
-        return [group for part in parts(wishes()) for group in putter.look(part)]
+        return [group for part in parts(desired_groups()) for group in restorer.look(part)]
     change.foresee(count)
-    done: list[PutGroup] = []
-    for part in parts(wishes()):
-        with change.locked(wish.group for wish in part):
-            done += putter.put(part, change)
+    done: list[RestoreGroup] = []
+    for part in parts(desired_groups()):
+        with change.locked(desired.group for desired in part):
+            done += restorer.restore(part, change)
     return done

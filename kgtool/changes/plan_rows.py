@@ -13,16 +13,16 @@ from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, ItemError, Target, has_failed, same_commit
 
-Row = TypeVar("Row")
-Group = TypeVar("Group")
+RowT = TypeVar("RowT")
+GroupT = TypeVar("GroupT")
 
 
-def failed(row: Row, error: KgError | ItemError) -> Row:
+def failed(row: RowT, error: KgError | ItemError) -> RowT:
     """Return a row that can't be, or was not, changed, and why."""
     known: Any = row
     if isinstance(error, KgError):
         error = ItemError.of(error, Target(known.group, known.topic, known.partition))
-    done: Row = known._replace(status=error.status, error=error)
+    done: RowT = known._replace(status=error.status, error=error)
     return done
 
 
@@ -31,7 +31,7 @@ def open_rows(*groups: Any) -> list[Any]:
     return [row for group in groups for row in group.rows if row.is_open]
 
 
-def each_open(group: Group, change: Callable[[Any], Any]) -> Group:
+def each_open(group: GroupT, change: Callable[[Any], Any]) -> GroupT:
     """Return a group with what becomes of each row that is still to be done."""
 
     def changed(row: Any) -> Any:
@@ -39,26 +39,26 @@ def each_open(group: Group, change: Callable[[Any], Any]) -> Group:
 
     known: Any = group
     if not hasattr(known, "rows"):
-        alone: Group = changed(known)
+        alone: GroupT = changed(known)
         return alone
-    done: Group = known._replace(rows=list(map(changed, known.rows)))
+    done: GroupT = known._replace(rows=list(map(changed, known.rows)))
     return done
 
 
-def settle(groups: Sequence[Group], all_or_nothing: bool) -> list[Group]:
+def settle(groups: Sequence[GroupT], all_or_nothing: bool) -> list[GroupT]:
     """Return groups as they stand: where all or nothing is asked for, one failure stops all."""
     return skip(groups) if all_or_nothing and any(map(has_failed, groups)) else list(groups)
 
 
-def skip(groups: Iterable[Group]) -> list[Group]:
+def skip(groups: Iterable[GroupT]) -> list[GroupT]:
     """Return groups with nothing left to do, as others have failed."""
     return [each_open(group, lambda row: row._replace(status="skipped")) for group in groups]
 
 
 def compared(
-    row: Row, old: CommittedOffset | None, now: CommittedOffset | KgError | None,
+    row: RowT, old: CommittedOffset | None, now: CommittedOffset | KgError | None,
     pending: KgError | None,
-) -> Row:  # fmt: skip
+) -> RowT:  # fmt: skip
     """Return a row as it is where its offset is what the plan has shown, else failed.
 
     :param pending: why it is left alone where a transaction is about to change it, if it is.

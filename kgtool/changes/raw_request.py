@@ -100,7 +100,7 @@ _BROKER_RESOURCES = (4, 8)
 """``ConfigResource.Type``: a broker, and a broker's loggers; each answers for itself only."""
 
 
-class Part(NamedTuple):
+class RoutedRequest(NamedTuple):
     """A request, or a part of one, and the broker that it is for (``ANY``: whichever)."""
 
     to: int
@@ -110,7 +110,7 @@ class Part(NamedTuple):
 class Answer(NamedTuple):
     """What came back for a part; ``broker`` is None where any broker was asked."""
 
-    part: Part
+    part: RoutedRequest
     reply: Any
     """The response, or a ``KgError``."""
 
@@ -157,7 +157,7 @@ def _name(cluster: Cluster, to: int) -> str:
     return f"{broker.host}:{broker.port}"
 
 
-def route(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+def route(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     """Find out to whom a request belongs.
 
     :raises KgError: there is nobody, or nobody could tell.
@@ -165,15 +165,15 @@ def route(cluster: Cluster, request: Any) -> Operation[list[Part]]:
     yield from need_brokers(cluster)
     parts = yield from _route(cluster, request)
     return [part for part in parts if part.to == ANY or part.to in cluster.brokers] or [
-        Part(ANY, request)
+        RoutedRequest(ANY, request)
     ]
 
 
-def _route(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+def _route(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     if request.ROUTE == "all":
-        return [Part(broker, request) for broker in sorted(cluster.brokers)]
+        return [RoutedRequest(broker, request) for broker in sorted(cluster.brokers)]
     if request.ROUTE == "controller":
-        return [Part(cluster.controller, request)]
+        return [RoutedRequest(cluster.controller, request)]
     if request.ROUTE == "leader":
         return (yield from _to_leaders(cluster, request))
     if request.ROUTE == "coordinator":
@@ -181,15 +181,15 @@ def _route(cluster: Cluster, request: Any) -> Operation[list[Part]]:
     return _of_broker(request)
 
 
-def _of_broker(request: Any) -> list[Part]:
+def _of_broker(request: Any) -> list[RoutedRequest]:
     """Send what is about a broker's own settings to that broker."""
     parts: dict[int, list[Any]] = {}
     for row in getattr(request, "resources", None) or ():
         own = row.resource_type in _BROKER_RESOURCES and row.resource_name.isdecimal()
         parts.setdefault(int(row.resource_name) if own else ANY, []).append(row)
     if len(parts) < 2:
-        return [Part(next(iter(parts), ANY), request)]
-    return [Part(to, request.replace(resources=rows)) for to, rows in parts.items()]
+        return [RoutedRequest(next(iter(parts), ANY), request)]
+    return [RoutedRequest(to, request.replace(resources=rows)) for to, rows in parts.items()]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -198,20 +198,20 @@ def _of_broker(request: Any) -> list[Part]:
 _LISTS = ("groups", "group_ids", "transactional_ids")
 
 
-def _to_coordinators(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+def _to_coordinators(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     named = next((name for name in _LISTS if getattr(request, name, None)), None)
     is_transaction = _is_about_transactions(request)
     if named is None:
         key = getattr(request, "transactional_id" if is_transaction else "group_id", None)
         if key is None:
-            return [Part(ANY, request)]
+            return [RoutedRequest(ANY, request)]
         found = yield from _coordinators(cluster, [key], is_transaction)
-        return [Part(_node(found[key]), request)]
+        return [RoutedRequest(_node(found[key]), request)]
     rows = getattr(request, named)
     keys = [row if isinstance(row, str) else row.group_id for row in rows]
     found = yield from _coordinators(cluster, keys, is_transaction)
     parts = grouped((_node(found[key]), row) for row, key in zip(rows, keys, strict=True))
-    return [Part(to, request.replace(**{named: part})) for to, part in parts.items()]
+    return [RoutedRequest(to, request.replace(**{named: part})) for to, part in parts.items()]
 
 
 def _is_about_transactions(request: Any) -> bool:
@@ -244,10 +244,10 @@ def _coordinators(
 # Leaders
 
 
-def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     """Divide the partitions among their leaders; what has none goes to any broker."""
     if not request.topics:
-        return [Part(ANY, request)]
+        return [RoutedRequest(ANY, request)]
     names = yield from _topic_names(cluster, request.topics)
     parts: dict[int, list[Any]] = {}
     for topic, name in zip(request.topics, names, strict=True):
@@ -258,7 +258,7 @@ def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[Part]]:
             rows.setdefault(leader if leader in cluster.brokers else ANY, []).append(row)
         for to, some in rows.items() or ((ANY, []),):
             parts.setdefault(to, []).append(topic.replace(partitions=some))
-    return [Part(to, request.replace(topics=topics)) for to, topics in parts.items()]
+    return [RoutedRequest(to, request.replace(topics=topics)) for to, topics in parts.items()]
 
 
 def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str | None]]:
@@ -276,13 +276,15 @@ def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str 
 # Sending
 
 
-def send_parts(cluster: Cluster, parts: Sequence[Part], version: int) -> Operation[list[Answer]]:
+def send_parts(
+    cluster: Cluster, parts: Sequence[RoutedRequest], version: int
+) -> Operation[list[Answer]]:
     """Send the parts in exactly this version, each once; what fails is its answer."""
     replies = yield from gather([_send(cluster, part, version) for part in parts])
     return [Answer(part, reply) for part, reply in zip(parts, replies, strict=True)]
 
 
-def _send(cluster: Cluster, part: Part, version: int) -> Operation[Any]:
+def _send(cluster: Cluster, part: RoutedRequest, version: int) -> Operation[Any]:
     try:
         low, high = yield from offered(cluster, part.to, part.request)
     except KgError as error:

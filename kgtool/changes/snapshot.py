@@ -89,12 +89,12 @@ BeforeChange = Callable[[Sequence[GroupChange]], None]
 nothing is sent. This is the place of the journal (contract, section 5)."""
 
 
-Values = Mapping[TopicPartition, "CommittedOffset | None"]
+CommittedValues = Mapping[TopicPartition, "CommittedOffset | None"]
 Check = Callable[[GroupDescription, "Committed | KgError"], "ItemError | None"]
 """Called with a group as it was just read, before it is changed; an error leaves it as it is."""
 
 
-class Reading(NamedTuple):
+class GroupReading(NamedTuple):
     """A group as it is now: its image, its members, and what could not be read of it."""
 
     description: GroupDescription
@@ -120,7 +120,7 @@ def read_groups(
     cluster: Cluster,
     groups: Sequence[str],
     partitions: Mapping[str, Iterable[TopicPartition]] | None = None,
-) -> Operation[dict[str, Reading]]:
+) -> Operation[dict[str, GroupReading]]:
     """Take images of groups, in any state, also of those that do not exist.
 
     :param partitions: of each group only these, with or without an offset; default: all offsets.
@@ -151,13 +151,13 @@ def read_groups(
                     target = Target(description.group, *partition)
                     errors[description.group].append(ItemError.of(missing[partition], target))
     return {
-        description.group: Reading(description, image, errors[description.group])
+        description.group: GroupReading(description, image, errors[description.group])
         for (description, _), image in zip(found, images, strict=True)
     }
 
 
 def _hidden(
-    cluster: Cluster, description: GroupDescription, values: Values
+    cluster: Cluster, description: GroupDescription, values: CommittedValues
 ) -> Operation[list[ItemError]]:
     """Point out topics that members hold and OffsetFetch has left out, as they may not be seen.
 
@@ -205,7 +205,7 @@ def _values(
 
 
 def take_images(
-    cluster: Cluster, groups: Sequence[tuple[GroupDescription, Values]]
+    cluster: Cluster, groups: Sequence[tuple[GroupDescription, CommittedValues]]
 ) -> Operation[list[GroupImage]]:
     """Add topic ids and the ranges of logs to offsets that have been read already."""
     images, _ = yield from _take_images(cluster, groups)
@@ -213,7 +213,7 @@ def take_images(
 
 
 def _take_images(
-    cluster: Cluster, groups: Sequence[tuple[GroupDescription, Values]]
+    cluster: Cluster, groups: Sequence[tuple[GroupDescription, CommittedValues]]
 ) -> Operation[tuple[list[GroupImage], dict[TopicPartition, KgError]]]:
     """Return the images, and the partitions that do not exist (any more)."""
     partitions = sorted({partition for _, values in groups for partition in values})

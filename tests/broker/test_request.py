@@ -269,7 +269,7 @@ class TestOnPaper:
 
 
 def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
-    from kgtool.changes.raw_request import Answer, Part
+    from kgtool.changes.raw_request import Answer, RoutedRequest
     from kgtool.cli.commands.request import Wanted, _show
     from kgtool.cli.output.output import Output
     from kgtool.columns.tools import REQUEST
@@ -285,7 +285,7 @@ def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
         output = Output("json", "request", out, err)
         output.begin(REQUEST)
         wanted = Wanted(name, {}, 2, None, False, False, True)
-        _show(output, wanted, Answer(Part(1, request), lost), 2, "kgtool")
+        _show(output, wanted, Answer(RoutedRequest(1, request), lost), 2, "kgtool")
         assert ("may have been carried out" in err.getvalue()) is is_told
         assert output.finish() == 4
         assert json.loads(out.getvalue())["results"][0]["error"]["name"] == "CONNECTION_LOST"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage, Reading
+from kgtool.changes.snapshot import GroupChange, GroupImage, GroupReading, OffsetImage
 from kgtool.model import (
     Broker,
     CommittedOffset,
@@ -51,7 +51,7 @@ def change(
 def reading(
     offsets: dict[TopicPartition, OffsetImage], state: str = "Empty", *, exists: bool = True,
     errors: list[ItemError] | None = None, type: str = "classic",
-) -> Reading:  # fmt: skip
+) -> GroupReading:  # fmt: skip
     members = ()
     if state == "Stable":
         members = (Member("m-1", None, "client-1", "/10.0.0.1", (), ("t",)),)
@@ -60,7 +60,7 @@ def reading(
         error=None if exists else MISSING,
     )  # fmt: skip
     found = group(offsets, type=type, state=state, exists=exists)
-    return Reading(description, found, errors or [])
+    return GroupReading(description, found, errors or [])
 
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kgtool.changes.restore.backup import BackupError, BackupWriter, open_backup
-from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
+from kgtool.changes.restore.from_backup import BackupSelection, desired_groups, mapping
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target, TopicPartition
 from tests.changes import snapshots
@@ -32,8 +32,8 @@ def backup(path: Path, *groups: Any) -> Path:
     return path
 
 
-def selecting(**more: Any) -> Selecting:
-    return Selecting(**{"group": lambda _: True, "partition": lambda _: True, **more})
+def selecting(**more: Any) -> BackupSelection:
+    return BackupSelection(**{"group": lambda _: True, "partition": lambda _: True, **more})
 
 
 class TestFile:
@@ -115,40 +115,42 @@ class TestFile:
 
 class TestWishes:
     def test_all_of_it(self, tmp_path: Path) -> None:
-        first, second = wishes(open_backup(backup(tmp_path / "b")), selecting())
-        assert (first.group, set(first.wishes)) == ("g", {T0, T1})
-        assert first.wishes[T0].then == image(5)
-        assert first.wishes[T0].any_left
-        assert (second.group, second.wishes) == ("empty", {})
+        first, second = desired_groups(open_backup(backup(tmp_path / "b")), selecting())
+        assert (first.group, set(first.offsets)) == ("g", {T0, T1})
+        assert first.offsets[T0].then == image(5)
+        assert first.offsets[T0].any_left
+        assert (second.group, second.offsets) == ("empty", {})
 
     def test_parts_of_it(self, tmp_path: Path) -> None:
         found = open_backup(backup(tmp_path / "b"))
-        (only,) = wishes(found, selecting(group=lambda name: name == "g",
+        (only,) = desired_groups(found, selecting(group=lambda name: name == "g",
                                           partition=lambda partition: partition == T1))  # fmt: skip
-        assert set(only.wishes) == {T1}
+        assert set(only.offsets) == {T1}
 
     def test_other_names(self, tmp_path: Path) -> None:
         found = open_backup(backup(tmp_path / "b"))
         renamed = selecting(group_names={"g": "h"}, topic_names={"t": "u"})
-        first, _ = wishes(found, renamed)
-        assert (first.group, set(first.wishes)) == ("h", {U0, TopicPartition("u", 1)})
+        first, _ = desired_groups(found, renamed)
+        assert (first.group, set(first.offsets)) == ("h", {U0, TopicPartition("u", 1)})
         # It is another topic: its id is none of the file's.
-        assert first.wishes[U0].then == image(5, topic_id=None)
+        assert first.offsets[U0].then == image(5, topic_id=None)
 
     def test_another_cluster_has_other_ids(self, tmp_path: Path) -> None:
-        first, _ = wishes(open_backup(backup(tmp_path / "b")), selecting(is_other_cluster=True))
-        assert first.wishes[T0].then.topic_id is None
+        first, _ = desired_groups(
+            open_backup(backup(tmp_path / "b")), selecting(is_other_cluster=True)
+        )
+        assert first.offsets[T0].then.topic_id is None
 
     def test_two_topics_of_one_name(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b", snapshots.group({T0: image(5), U0: image(7)}))
         with pytest.raises(UsageError, match="two topics that would both be 'u'"):
-            list(wishes(open_backup(path), selecting(topic_names={"t": "u"})))
+            list(desired_groups(open_backup(path), selecting(topic_names={"t": "u"})))
 
     def test_offsets_that_were_not_there_are_not_wished_for(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b", snapshots.group({T0: image(None), T1: image(6)}))
-        (only,) = wishes(open_backup(path), selecting())
-        assert only.wishes[T1].then.committed == at(6)
-        assert set(only.wishes) == {T1}
+        (only,) = desired_groups(open_backup(path), selecting())
+        assert only.offsets[T1].then.committed == at(6)
+        assert set(only.offsets) == {T1}
 
 
 @pytest.mark.parametrize("pair", ["a", "=b", "a=", "="])

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kgtool.changes.cleanup.apply import Part
+from kgtool.changes.cleanup.apply import Batch
 from kgtool.changes.cleanup.plan_file import REBUILD_GROUP, PlanItem, PlannedOffset
 from kgtool.changes.cleanup.verify import GONE
 from kgtool.client.cluster import TopicInfo
@@ -31,7 +31,7 @@ def check(
     topics = {name: TopicInfo(name, topic_id, {0: 1}) for name in ("a", "b")}
     session: Any = SimpleNamespace(cluster=SimpleNamespace(topics=topics))
     run: Any = SimpleNamespace(session=session, since_ms=0, allow_blind=True)
-    part = Part(run, [ITEM], [ITEM.key] if is_begun else [])
+    part = Batch(run, [ITEM], [ITEM.key] if is_begun else [])
     found = {at: CommittedOffset(offset, None, "") for at, offset in committed.items()}
     description = GroupDescription("g", "classic", "Empty", "consumer", "", None, ())
     return part._check(description, found), part._half.get("g")

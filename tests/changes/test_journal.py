@@ -16,20 +16,20 @@ import pytest
 
 from kgtool.changes.journal import history, journal
 from kgtool.changes.journal.history import (
-    Entry,
+    JournalEntry,
     entries,
+    failed_items,
     find,
     last,
     prune,
     read_entry,
-    refused,
     sweep,
 )
 from kgtool.changes.journal.journal import (
     ConfigChange,
-    Header,
     Journal,
     JournalError,
+    JournalHeader,
     default_folder,
     make_folder,
     mark,
@@ -42,13 +42,13 @@ from tests.changes.snapshots import T0, T1, at, change, image
 DENIED = ItemError(Target("g", "t", 1), 86, "GROUP_SUBSCRIBED_TO_TOPIC", "no")
 
 
-def header(id: str = "20260131-120000-0001", at_ms: int = 1000, **more: Any) -> Header:
+def header(id: str = "20260131-120000-0001", at_ms: int = 1000, **more: Any) -> JournalHeader:
     values = {
         "at": "1970", "command": "delete-offsets", "arguments": ("--delete-offsets",),
         "cluster_id": "c1", "bootstrap_server": "b:9092", "user": "me", "host": "here", "pid": 1,
         "kgtool": "0", "reason": "because", **more,
     }  # fmt: skip
-    return Header(id=id, at_ms=at_ms, **values)
+    return JournalHeader(id=id, at_ms=at_ms, **values)
 
 
 def finished(folder: Path, id: str, at_ms: int = 1000, **more: Any) -> Journal:
@@ -58,7 +58,7 @@ def finished(folder: Path, id: str, at_ms: int = 1000, **more: Any) -> Journal:
     return made
 
 
-def read(folder: Path, id: str = "20260131-120000-0001") -> Entry:
+def read(folder: Path, id: str = "20260131-120000-0001") -> JournalEntry:
     return find(folder, id)
 
 
@@ -245,7 +245,7 @@ class TestDamage:
         entry = read(tmp_path)
         assert (entry.state, entry.groups, entry.changes) == ("interrupted", 2, 2)
         assert [g.image.group for g in history.changed_groups(made.path)] == ["a", "c"]
-        assert history.whole(made.path).damage is None
+        assert history.readable_extent(made.path).damage is None
 
     def test_results_wait_until_there_is_room(
         self, tmp_path: Path, limit: Callable[[int], None]
@@ -275,10 +275,10 @@ class TestDamage:
             torn = [*torn[:6], torn[-1]]
         made.path.write_bytes(b"".join(torn))
         assert [g.image.group for g in history.changed_groups(made.path)] == ["a"]
-        found = history.whole(made.path)
+        found = history.readable_extent(made.path)
         assert (found.groups, found.is_lost) == (1, is_lost)
         assert found.damage is not None and "damaged from line 6 on" in found.damage.message
-        refused(made.path)
+        failed_items(made.path)
         mark(made.path, "undone", "x", 3000)
         assert read_entry(made.path).state == "undone"
 
@@ -478,7 +478,7 @@ class TestReading:
         made.close("done", 2000)
         found = [line["outcome"] for line in lines(made.path) if line["kind"] == "result"]
         assert found == ["done", "failed", "failed", "unknown", "unknown"]
-        assert refused(made.path).offsets == {("g", "t", 1)}
+        assert failed_items(made.path).offsets == {("g", "t", 1)}
 
     def test_what_the_broker_refused(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
@@ -491,12 +491,12 @@ class TestReading:
         # As an older kgtool wrote it: only codes.
         text = re.sub(r'"outcome": "[a-z]+", ', "", made.path.read_text())
         made.path.write_text(text)
-        answers = refused(made.path)
+        answers = failed_items(made.path)
         assert answers == (frozenset({"h"}), frozenset({("g", "t", 1)}))
         in_time = text.replace('"code": 86', '"code": 7')
         assert in_time != text
         made.path.write_text(in_time)  # REQUEST_TIMED_OUT: it may have been made
-        assert refused(made.path) == (frozenset(), frozenset())
+        assert failed_items(made.path) == (frozenset(), frozenset())
 
 
 class TestPruning:

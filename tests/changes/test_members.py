@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups.members import Choice, missing, refusals, remove_members
+from kgtool.changes.groups.members import MemberChoice, missing, refusals, remove_members
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost
@@ -124,19 +124,19 @@ def describe(kind: str | None, *members: Member) -> GroupDescription:
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (Choice(all_members=True), ALL),
-        (Choice(instance_ids=("i2",)), (STATIC,)),
-        (Choice(member_ids=("m1", "m3")), (DYNAMIC, MODERN)),
-        (Choice(client_ids=("c2",), member_ids=("m1",)), (DYNAMIC, STATIC)),
-        (Choice(member_ids=("nobody",)), ()),
+        (MemberChoice(all_members=True), ALL),
+        (MemberChoice(instance_ids=("i2",)), (STATIC,)),
+        (MemberChoice(member_ids=("m1", "m3")), (DYNAMIC, MODERN)),
+        (MemberChoice(client_ids=("c2",), member_ids=("m1",)), (DYNAMIC, STATIC)),
+        (MemberChoice(member_ids=("nobody",)), ()),
     ],
 )
-def test_who_is_meant(choice: Choice, expected: tuple[Member, ...]) -> None:
+def test_who_is_meant(choice: MemberChoice, expected: tuple[Member, ...]) -> None:
     assert tuple(member for member in ALL if choice.fits(member)) == expected
 
 
 def test_who_is_not_there_is_named() -> None:
-    choice = Choice(("i2", "i9"), ("m9",), ("c1",))
+    choice = MemberChoice(("i2", "i9"), ("m9",), ("c1",))
     said = [error.message for error in missing(describe("classic", *ALL), choice)]
     assert [message.split("'")[3] for message in said] == ["i9", "m9"]
 

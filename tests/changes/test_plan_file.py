@@ -55,7 +55,7 @@ def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, found: list[p.PlanItem]
 ) -> None:
     path = tmp_path_factory.mktemp("plan") / "plan.json"
-    plan = p.Plan(HEADER, tuple(found), (p.LeftOut("other", "nobody knows"),))
+    plan = p.CleanupPlan(HEADER, tuple(found), (p.LeftOut("other", "nobody knows"),))
     p.write(plan, path)
     again = read(path)
     assert again._replace(items=tuple(item._replace(line=0) for item in again.items)) == plan
@@ -78,7 +78,7 @@ def test_the_summary_is_of_what_goes(tmp_path: Path) -> None:
         p.PlanItem(p.DELETE_OFFSETS, "b", None, "Stable", ("dead",), (two,), lag=2),
         p.PlanItem(p.WAIT, "c", None, "Empty", ("soon",), (one,), lag=90),
     )
-    p.write(p.Plan(HEADER, found, ()), tmp_path / "plan.json")
+    p.write(p.CleanupPlan(HEADER, found, ()), tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["summary"] == {
         "items": 4, "groups": 2, "offsets": 4, "lag": 7, "waiting": 1, "left_out": 0,
     }  # fmt: skip
@@ -193,5 +193,5 @@ def test_the_key_is_that_of_the_work(tmp_path: Path) -> None:
 
 def test_nothing_is_left_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be written"):
-        p.write(p.Plan(HEADER, ()), tmp_path / "no" / "plan.json")
+        p.write(p.CleanupPlan(HEADER, ()), tmp_path / "no" / "plan.json")
     assert list(tmp_path.iterdir()) == []

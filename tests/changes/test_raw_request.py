@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kgtool.changes.raw_request import Part, route, send_parts
+from kgtool.changes.raw_request import RoutedRequest, route, send_parts
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
 from kgtool.errors import UnsupportedVersion
@@ -116,7 +116,7 @@ def test_a_version_is_sent_exactly_or_not_at_all() -> None:
     known = Cluster()
     known.brokers = {1: Broker(1, "one", 9092)}
     script = Script(reply, versions={16: (3, 5)})
-    parts = [Part(1, list_groups.Request())]
+    parts = [RoutedRequest(1, list_groups.Request())]
     (good,) = script.run(send_parts(known, parts, 4))
     (bad,) = script.run(send_parts(known, parts, 2))
     assert isinstance(good.reply, list_groups.Response)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgtool.changes.groups.members import still_busy
-from kgtool.changes.offsets.commit import ADMIN, REQUEST_BYTES, Identity
+from kgtool.changes.offsets.commit import ADMIN, REQUEST_BYTES, CommitIdentity
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.reset.execute import execute_resets
@@ -536,7 +536,7 @@ class TestExecute:
 
 class TestCommit:
     def _commit(
-        self, world: World, offsets: dict[tuple[str, int], CommittedOffset], **more: Identity
+        self, world: World, offsets: dict[tuple[str, int], CommittedOffset], **more: CommitIdentity
     ) -> dict[TopicPartition, KgError | None]:
         has = world.groups["g"].offsets
         parts = {P(*at): Write(has.get(P(*at)), value) for at, value in offsets.items()}
@@ -550,7 +550,9 @@ class TestCommit:
         cluster.groups["g"].members = ["app"]
         offsets = {("t", 0): CommittedOffset(7, 4, None)}
         assert self._commit(cluster, offsets)[P("t", 0)] is not None
-        assert self._commit(cluster, offsets, g=Identity("app-1", 12, "i-1")) == {P("t", 0): None}
+        assert self._commit(cluster, offsets, g=CommitIdentity("app-1", 12, "i-1")) == {
+            P("t", 0): None
+        }
         request = cluster.commits[-1]
         assert (request.member_id, request.generation_id_or_member_epoch) == ("app-1", 12)
         assert request.group_instance_id == "i-1"

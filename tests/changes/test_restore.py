@@ -7,32 +7,40 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.restore.decide import GroupWish, Policy, PutRow, Wish, decide
-from kgtool.changes.restore.run import Putter
-from kgtool.changes.snapshot import OffsetImage, Reading
+from kgtool.changes.restore.decide import (
+    DesiredGroup,
+    DesiredOffset,
+    RestorePolicy,
+    RestoreRow,
+    decide,
+)
+from kgtool.changes.restore.run import Restorer
+from kgtool.changes.snapshot import GroupReading, OffsetImage
 from kgtool.model import CommittedOffset, ItemError, Target
 from tests.changes import snapshots
 from tests.changes.snapshots import T0, T1, at, image, reading
 
-UNDO = Policy(exact=True)
-RESTORE = Policy()
+UNDO = RestorePolicy(exact=True)
+RESTORE = RestorePolicy()
 
 
 def one(
     then: OffsetImage, now: OffsetImage, left: CommittedOffset | None = None,
-    policy: Policy = UNDO, **wish: Any,
-) -> PutRow:  # fmt: skip
+    policy: RestorePolicy = UNDO, **desired: Any,
+) -> RestoreRow:  # fmt: skip
     """Decide about one partition of an empty group."""
-    wishes = {T0: Wish(then, left, **wish)}
-    found = decide(GroupWish("g", wishes, snapshots.group({T0: then})), reading({T0: now}), policy)
+    offsets = {T0: DesiredOffset(then, left, **desired)}
+    found = decide(
+        DesiredGroup("g", offsets, snapshots.group({T0: then})), reading({T0: now}), policy
+    )
     (row,) = found.rows
     return row
 
 
-def living(policy: Policy = UNDO, now: int | None = None, **more: Any) -> Any:
-    wishes = {T0: Wish(image(5), at(7) if now is None else None)}
+def living(policy: RestorePolicy = UNDO, now: int | None = None, **more: Any) -> Any:
+    offsets = {T0: DesiredOffset(image(5), at(7) if now is None else None)}
     return decide(
-        GroupWish("g", wishes, snapshots.group({})),
+        DesiredGroup("g", offsets, snapshots.group({})),
         reading({T0: image(7 if now is None else now)}, "Stable", **more),
         policy,
     )
@@ -84,7 +92,10 @@ class TestUndo:
         assert row.error is not None and row.error.name == "OUT_OF_RANGE"
         assert f"[{log[0]}, {log[1]}]" in row.error.message
         assert "[0, 100]" in row.error.message
-        assert one(image(5), image(None, log), policy=Policy(True, True)).status == "would-restore"
+        assert (
+            one(image(5), image(None, log), policy=RestorePolicy(True, True)).status
+            == "would-restore"
+        )
 
     def test_a_log_that_lost_its_end_is_refused(self) -> None:
         row = one(image(5, (0, 100)), image(None, (0, 99)))
@@ -106,7 +117,7 @@ class TestUndo:
         pending = image(9)._replace(committed=at(9)._replace(is_pending=True))
         row = one(image(5), pending, at(9))
         assert row.error is not None and row.error.name == "PENDING_TRANSACTION"
-        assert one(image(5), pending, at(9), Policy(True, True)).status == "would-restore"
+        assert one(image(5), pending, at(9), RestorePolicy(True, True)).status == "would-restore"
 
 
 class TestRestore:
@@ -118,7 +129,7 @@ class TestRestore:
         row = one(image(200), image(None), policy=RESTORE, any_left=True)
         assert row.error is not None and row.error.name == "OUT_OF_RANGE"
         assert "as it was then" in row.error.message
-        forced = one(image(200), image(None), policy=Policy(force=True), any_left=True)
+        forced = one(image(200), image(None), policy=RestorePolicy(force=True), any_left=True)
         assert forced.status == "would-restore"
 
     @pytest.mark.parametrize("offset", [0, 100])
@@ -133,7 +144,7 @@ class TestGroups:
         assert "Stable" in found.error.message
         assert "client-1 on /10.0.0.1" in found.error.hint
         assert [row.status for row in found.rows] == ["failed"]
-        assert living(Policy(force=True, exact=True)).error is not None
+        assert living(RestorePolicy(force=True, exact=True)).error is not None
 
     def test_a_living_group_that_has_what_it_should_have_is_no_failure(self) -> None:
         found = living(now=5)
@@ -141,34 +152,38 @@ class TestGroups:
         assert [row.status for row in found.rows] == ["unchanged"]
 
     def test_in_a_members_name(self) -> None:
-        found = living(Policy(exact=True, as_member=True))
+        found = living(RestorePolicy(exact=True, as_member=True))
         assert (found.error, found.rows[0].status) == (None, "would-restore")
 
     def test_a_group_that_is_gone_comes_back(self) -> None:
-        wish = GroupWish("g", {T0: Wish(image(5))}, snapshots.group({}))
-        found = decide(wish, reading({T0: image(None)}, exists=False), UNDO)
+        desired = DesiredGroup("g", {T0: DesiredOffset(image(5))}, snapshots.group({}))
+        found = decide(desired, reading({T0: image(None)}, exists=False), UNDO)
         assert (found.error, found.rows[0].status) == (None, "would-restore")
-        found = decide(wish, reading({T0: image(None)}, exists=False), Policy(create=False))
+        found = decide(
+            desired, reading({T0: image(None)}, exists=False), RestorePolicy(create=False)
+        )
         assert found.error is not None and found.error.code == 69
 
     @pytest.mark.parametrize("kind", ["share", "streams"])
     def test_another_type_now(self, kind: str) -> None:
-        wish = GroupWish("g", {T0: Wish(image(5))}, snapshots.group({}))
-        found = decide(wish, reading({T0: image(None)}, type=kind), UNDO)
+        desired = DesiredGroup("g", {T0: DesiredOffset(image(5))}, snapshots.group({}))
+        found = decide(desired, reading({T0: image(None)}, type=kind), UNDO)
         assert found.error is not None and found.error.name == "WRONG_GROUP_TYPE"
 
     def test_one_bad_partition_does_not_hide_the_other(self) -> None:
         gone = ItemError(Target("g", "t", 1), 3, "UNKNOWN_TOPIC_OR_PARTITION", "gone")
-        wish = GroupWish("g", {T0: Wish(image(5)), T1: Wish(image(6))}, snapshots.group({}))
-        found = decide(wish, reading({T0: image(None), T1: image(None)}, errors=[gone]), UNDO)
+        desired = DesiredGroup(
+            "g", {T0: DesiredOffset(image(5)), T1: DesiredOffset(image(6))}, snapshots.group({})
+        )
+        found = decide(desired, reading({T0: image(None), T1: image(None)}, errors=[gone]), UNDO)
         assert [row.status for row in found.rows] == ["would-restore", "failed"]
         assert found.rows[1].error == gone
 
     def test_an_unreadable_group_fails_as_a_whole(self) -> None:
         denied = ItemError(Target(group="g"), 30, "GROUP_AUTHORIZATION_FAILED", "no")
-        wish = GroupWish("g", {T0: Wish(image(5))}, snapshots.group({}))
-        empty: Reading = reading({}, errors=[denied])
-        found = decide(wish, empty, Policy(force=True))
+        desired = DesiredGroup("g", {T0: DesiredOffset(image(5))}, snapshots.group({}))
+        empty: GroupReading = reading({}, errors=[denied])
+        found = decide(desired, empty, RestorePolicy(force=True))
         assert found.error == denied
         assert found.rows[0].status == "failed"
 
@@ -193,14 +208,16 @@ class Moving:
         return self._found
 
 
-def two_looks(session: Moving, then: Callable[[], None], *, is_agreed: bool = True) -> PutRow:
+def two_looks(session: Moving, then: Callable[[], None], *, is_agreed: bool = True) -> RestoreRow:
     """The row of a restore to 5 at its second look, behind the question."""
-    wish = GroupWish("g", {T0: Wish(image(5), any_left=True)}, snapshots.group({T0: image(5)}))
-    putter = Putter(session, RESTORE)
+    desired = DesiredGroup(
+        "g", {T0: DesiredOffset(image(5), any_left=True)}, snapshots.group({T0: image(5)})
+    )
+    restorer = Restorer(session, RESTORE)
     if is_agreed:
-        putter.plan([wish])
+        restorer.plan([desired])
     then()
-    ((row,),) = [group.rows for group in putter.look([wish])]
+    ((row,),) = [group.rows for group in restorer.look([desired])]
     return row
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from kgtool.analysis.input.readers.ranges import _BETWEEN, read_block
 from kgtool.analysis.input.readers.text_ranges import units
 from kgtool.changes.journal import history
-from kgtool.changes.journal.journal import Header, Journal
+from kgtool.changes.journal.journal import Journal, JournalHeader
 from kgtool.changes.restore import backup
 from kgtool.changes.restore.backup import BackupWriter
 from kgtool.cli.reset import csv_file
@@ -124,7 +124,7 @@ def test_reset_files(edits: Any) -> None:
         csv_file.parse(text, "f.csv", "group")
 
 
-HEADER = Header(
+HEADER = JournalHeader(
     "20260131-120000-1f2e3d4c", 1_700_000_000_000, "2026-01-31 12:00:00", "delete-offsets",
     ("--group", "g"), "cluster", "b:9092", "me", "here", 1, "0.1.0",
 )  # fmt: skip
@@ -148,7 +148,7 @@ def test_journals(tmp_path: Path, journal: bytes, edits: Any) -> None:
     for read in (
         history.read_entry,
         lambda path: list(history.changed_groups(path)),
-        history.refused,
+        history.failed_items,
         history.changed_configs,
     ):
         with contextlib.suppress(KgError):

@@ -15,10 +15,10 @@ from kgtool.changes.cleanup.plan_file import (
     DELETE_GROUP,
     DELETE_OFFSETS,
     REBUILD_GROUP,
-    Plan,
+    CleanupPlan,
     PlanItem,
 )
-from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.journal.change import Change
@@ -60,7 +60,7 @@ def _blind(error: KgError) -> Blind:
     )
 
 
-class Result(NamedTuple):
+class ItemResult(NamedTuple):
     """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else did it), ``skipped`` (it has
     changed, ``error`` says how), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
     ``would-rebuild`` or ``not-reached``."""
@@ -74,7 +74,7 @@ Back = Mapping[str, "ItemError | None"]
 """Groups that earlier runs have deleted and that exist again, or why that can't be told."""
 
 
-class Run:
+class PlanRun:
     """One run of a plan on the cluster that a session is connected to.
 
     :param where: the file of the plan, for what is said of it.
@@ -85,7 +85,7 @@ class Run:
     """
 
     def __init__(
-        self, session: Any, plan: Plan, where: Path, say: Callable[[str], None], *,
+        self, session: Any, plan: CleanupPlan, where: Path, say: Callable[[str], None], *,
         allow_blind: bool = False,
     ) -> None:  # fmt: skip
         header, cluster_id = plan.header, session.cluster_id
@@ -106,14 +106,14 @@ class Run:
         """Sees what groups did since the plan was made."""
         self.hidden = HiddenOffsets(groups, say)
 
-    def settle(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[Result]]:
+    def settle(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[ItemResult]]:
         """Return the items that are still to be done, and the results of the others.
 
         :param results: what earlier runs have finished (``Progress.results``).
         """
         back = self._groups_back(results)
         left: list[PlanItem] = []
-        done: list[Result] = []
+        done: list[ItemResult] = []
         for item in self.plan.items:
             result = _settled(item, results, back)
             if result is None:
@@ -159,46 +159,48 @@ class Run:
         self.session.run(self.hidden.search(cluster, whole))
         self.hidden.warn(filter(self.hidden.is_blind, whole))
 
-    def look(self, items: Sequence[PlanItem]) -> list[Result]:
+    def look(self, items: Sequence[PlanItem]) -> list[ItemResult]:
         """Say what would be done with some items, each of another group."""
-        return Part(self, items).look()
+        return Batch(self, items).look()
 
-    def apply(self, items: Sequence[PlanItem], change: Change, progress: Progress) -> list[Result]:
+    def apply(
+        self, items: Sequence[PlanItem], change: Change, progress: PlanProgress
+    ) -> list[ItemResult]:
         """Look at some items again, each of another group, and do what still fits."""
         with change.locked(item.group for item in items):
-            results = Part(self, items, progress.begun).apply(change, progress)
+            results = Batch(self, items, progress.begun).apply(change, progress)
         problem = progress.finish({result.item.key: result.status for result in results})
         if problem is not None:
             self.say(f"Note: {progress.path} can't be written: {problem.strerror}.")
         return results
 
 
-def _settled(item: PlanItem, results: Mapping[str, str], back: Back) -> Result | None:
+def _settled(item: PlanItem, results: Mapping[str, str], back: Back) -> ItemResult | None:
     """Return the result of an item for which there is nothing to do any more."""
     if not item.changes:
-        return Result(item, "waiting")
+        return ItemResult(item, "waiting")
     if item.group in back and item.action == DELETE_GROUP:
         unknown = back[item.group]
         if unknown is not None:
-            return Result(item, "failed", unknown)
+            return ItemResult(item, "failed", unknown)
         error = ItemError(
             Target(group=item.group), None, "CHANGED_MEANWHILE",
             "This plan deleted it before, and it exists again.",
             "It is left alone; a new plan would include it.",
         )  # fmt: skip
-        return Result(item, "skipped", error)
+        return ItemResult(item, "skipped", error)
     if results.get(item.key) in ("deleted", "rebuilt", "gone"):
-        return Result(item, "done-before")
+        return ItemResult(item, "done-before")
     return None
 
 
-class Part:
+class Batch:
     """Some items of a plan, each of another group.
 
     :param begun: the keys of what earlier runs had begun.
     """
 
-    def __init__(self, run: Run, items: Sequence[PlanItem], begun: Iterable[str] = ()) -> None:
+    def __init__(self, run: PlanRun, items: Sequence[PlanItem], begun: Iterable[str] = ()) -> None:
         self._run = run
         self._session = run.session
         self._items = {item.group: item for item in items}
@@ -208,7 +210,7 @@ class Part:
         self._unwritable: dict[str, ItemError] = {}
         self._half: dict[str, execute.Kept] = {}
 
-    def look(self) -> list[Result]:
+    def look(self) -> list[ItemResult]:
         """Say what would be done, without doing it."""
         self._read()
         whole, single = self._sorted()
@@ -221,7 +223,7 @@ class Part:
             for group, item in self._items.items()
         ]
 
-    def apply(self, change: Change, progress: Progress) -> list[Result]:
+    def apply(self, change: Change, progress: PlanProgress) -> list[ItemResult]:
         """Do it."""
         self._read()
         whole, single = self._sorted()
@@ -324,18 +326,18 @@ class Part:
 
     def _result(
         self, item: PlanItem, row: GroupDeletion | None, offsets: Any, *, is_dry: bool = False
-    ) -> Result:
+    ) -> ItemResult:
         skipped = self._skipped.get(item.group)
         if skipped is not None:
             if skipped.name != verify.GONE:
-                return Result(item, "skipped", skipped)
+                return ItemResult(item, "skipped", skipped)
             # A run that was killed had sent the request: it was that one, then.
-            return Result(item, "deleted" if item.key in self._begun else "gone")
+            return ItemResult(item, "deleted" if item.key in self._begun else "gone")
         error = row.error if row is not None else offsets[1]
         if error is not None:
             is_changed = error.name in _CHANGED
-            return Result(item, "skipped" if is_changed else "failed", error)
+            return ItemResult(item, "skipped" if is_changed else "failed", error)
         if is_dry:
             is_rebuild = item.action == REBUILD_GROUP
-            return Result(item, "would-rebuild" if is_rebuild else "would-delete")
-        return Result(item, row.status if row is not None else "deleted")
+            return ItemResult(item, "would-rebuild" if is_rebuild else "would-delete")
+        return ItemResult(item, row.status if row is not None else "deleted")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.cleanup.facts import Told
+from kgtool.changes.cleanup.facts import TimesOf
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes
@@ -93,7 +93,7 @@ def _not_live(path: Path) -> ConfigError:
     )
 
 
-def teller(times: KnownTimes) -> Told:
+def times_of(times: KnownTimes) -> TimesOf:
     """Know the time of a commit only where the very same offset is still there."""
 
     def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:

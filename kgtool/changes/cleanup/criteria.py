@@ -61,7 +61,7 @@ class Criteria(NamedTuple):
         return {key: value for key, value in self._asdict().items() if value not in (None, False)}
 
 
-class _Untold(Exception):
+class _Unknown(Exception):
     """A criterion can't be judged."""
 
 
@@ -144,7 +144,7 @@ def _problem(facts: GroupFacts) -> str | None:
 def _decide_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     try:
         why = _why_group(facts, criteria, now_ms)
-    except _Untold as reason:
+    except _Unknown as reason:
         return Decision(left_out=(LeftOut(facts.description.group, str(reason)),))
     if why is None:
         return Decision()
@@ -159,7 +159,7 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
         why.append(f"a generated name ({name})")
     if criteria.idle_ms is not None:
         if not facts.offsets:
-            raise _Untold("it has no committed offset, so its last use is unknown")
+            raise _Unknown("it has no committed offset, so its last use is unknown")
         if not _are_idle(facts, criteria.idle_ms, now_ms):
             return None
         why.append(_last(facts, facts.offsets.values(), now_ms))
@@ -191,16 +191,16 @@ def _idle(facts: GroupFacts, offset: OffsetFacts, idle_ms: int, now_ms: int) -> 
     if at is not None:
         return at.at_ms <= now_ms - idle_ms
     if facts.times_error is not None:
-        raise _Untold(f"its last commit is unknown: {facts.times_error.message}")
+        raise _Unknown(f"its last commit is unknown: {facts.times_error.message}")
     before = facts.committed_before_ms
     if before is not None and before <= now_ms - idle_ms:
         return True
-    raise _Untold("its last commit is no longer in __consumer_offsets")
+    raise _Unknown("its last commit is no longer in __consumer_offsets")
 
 
 def _is_read(partition: TopicPartition, offset: OffsetFacts) -> bool:
     if offset.lag is None:
-        raise _Untold(f"its lag on {partition} is unknown")
+        raise _Unknown(f"its lag on {partition} is unknown")
     return offset.lag == 0
 
 
@@ -232,7 +232,7 @@ def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decis
             problem = _offset_problem(facts, partition, offset, criteria)
             if problem is not None and _passes(facts, partition, offset, criteria, now_ms):
                 found[partition] = problem
-        except _Untold as reason:
+        except _Unknown as reason:
             untold[str(reason)] = None
     left_out = tuple(LeftOut(group, reason) for reason in untold)
     gone = {p: problem for p, problem in found.items() if problem in _GONE}
@@ -257,13 +257,13 @@ def _offset_problem(
     if criteria.orphaned and offset.problem is not None:
         if offset.problem in _GONE or subscribed is False:
             return offset.problem
-        raise _Untold(
+        raise _Unknown(
             f"{_said(offset.problem, partition.topic)}, but its members may subscribe to it"
         )
     if not criteria.unsubscribed or facts.description.is_empty:
         return None
     if subscribed is None:
-        raise _Untold(f"whether its members subscribe to {partition.topic} is unknown")
+        raise _Unknown(f"whether its members subscribe to {partition.topic} is unknown")
     return None if subscribed else UNSUBSCRIBED
 
 

@@ -69,7 +69,7 @@ class Survey(NamedTuple):
     newest_ms: int | None = None
 
 
-Told = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes | KgError"]
+TimesOf = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes | KgError"]
 """Says when the offsets of a group were committed; a ``KgError`` where it can't."""
 
 
@@ -79,7 +79,7 @@ def survey(
     kinds: dict[str, str],
     now_ms: int,
     since_ms: int,
-    told: Told | None = None,
+    told: TimesOf | None = None,
 ) -> Operation[Survey]:
     """Look at groups, many in each request.
 

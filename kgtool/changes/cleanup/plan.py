@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kgtool import __version__
 from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
-from kgtool.changes.cleanup.facts import SLACK_MS, GroupFacts, Told, obstacles, survey
-from kgtool.changes.cleanup.plan_file import Plan, PlanHeader
+from kgtool.changes.cleanup.facts import SLACK_MS, GroupFacts, TimesOf, obstacles, survey
+from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanHeader
 from kgtool.changes.journal.change import make_id, who
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -21,7 +21,7 @@ from kgtool.protocol import codes
 from kgtool.text import moment
 
 
-class MadePlan(NamedTuple):
+class PlanResult(NamedTuple):
     """A plan, the groups that were looked at for it, and what is to be said of it.
 
     ``missing``: named groups that do not exist; ``failed``: groups that could not be read;
@@ -29,7 +29,7 @@ class MadePlan(NamedTuple):
     ``obstacles``: why brokers can't carry it out.
     """
 
-    plan: Plan
+    plan: CleanupPlan
     looked_at: list[GroupFacts]
     missing: list[ItemError]
     failed: list[ItemError]
@@ -44,8 +44,8 @@ class MadePlan(NamedTuple):
 
 def make_plan(
     cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], criteria: Criteria,
-    selection: Mapping[str, Any], now_ms: int, token: str, told: Told | None = None,
-) -> Operation[MadePlan]:  # fmt: skip
+    selection: Mapping[str, Any], now_ms: int, token: str, told: TimesOf | None = None,
+) -> Operation[PlanResult]:  # fmt: skip
     """Plan the cleanup of groups.
 
     :param kinds: the types of the groups, as far as a listing has told them.
@@ -61,8 +61,8 @@ def make_plan(
         cluster.cluster_id, "cluster", {**selection, **criteria.given}, now_ms, token,
         found.newest_ms,
     )  # fmt: skip
-    return MadePlan(
-        Plan(header, items, left_out),
+    return PlanResult(
+        CleanupPlan(header, items, left_out),
         found.groups,
         _missing(selection.get("groups") or (), found.groups),
         [_error(facts) for facts in found.groups if facts.error is not None],

@@ -133,7 +133,7 @@ class LeftOut(NamedTuple):
     why: str
 
 
-class Plan(NamedTuple):
+class CleanupPlan(NamedTuple):
     """A whole plan."""
 
     header: PlanHeader
@@ -168,7 +168,7 @@ def totals(items: Sequence[PlanItem]) -> Totals:
 # Writing
 
 
-def lines(plan: Plan) -> Iterator[str]:
+def lines(plan: CleanupPlan) -> Iterator[str]:
     """Write a plan, an item a line."""
     summed = totals(plan.items)
     head: dict[str, Any] = {"kgtool_plan": VERSION, **plan.header._asdict()}
@@ -196,7 +196,7 @@ def _item_object(item: PlanItem) -> dict[str, Any]:
     return fields
 
 
-def write(plan: Plan, path: Path) -> None:
+def write(plan: CleanupPlan, path: Path) -> None:
     """Write a plan's file: it is there whole, or not at all.
 
     :raises ConfigError: it can't be written.

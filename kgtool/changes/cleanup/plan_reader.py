@@ -13,8 +13,8 @@ from kgtool.changes.cleanup.plan_file import (
     DELETE_OFFSETS,
     REBUILD_GROUP,
     VERSION,
+    CleanupPlan,
     LeftOut,
-    Plan,
     PlanHeader,
     PlanItem,
     PlannedOffset,
@@ -26,7 +26,7 @@ class BadPlan(ConfigError):
     """A plan that says something that nobody can do."""
 
 
-def read(path: Path) -> Plan:
+def read(path: Path) -> CleanupPlan:
     """Read a plan, however it was edited.
 
     :raises BadPlan: it is none, or something in it is wrong; line and item are named.
@@ -46,7 +46,7 @@ def read(path: Path) -> Plan:
         ) from error
     except RecursionError as error:
         raise _no_plan(path, "it is nested too deep") from error
-    return Plan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
+    return CleanupPlan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
 
 
 def _no_plan(path: Path, why: str) -> BadPlan:

@@ -35,7 +35,7 @@ class BeingApplied(KgError):
     name = "LOCKED"
 
 
-class Progress:
+class PlanProgress:
     """The progress of one plan on one cluster; a context manager that holds its lock.
 
     ``results`` has what earlier runs and this one have finished, by the items' keys; ``begun``
@@ -87,7 +87,7 @@ class Progress:
         elif record.get("kind") == "result":
             self.results[str(record.get("item"))] = str(record.get("status"))
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> PlanProgress:
         return self
 
     def __exit__(self, *_: object) -> None:

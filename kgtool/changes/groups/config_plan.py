@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from kgtool.changes.groups.configs import (
     Configs,
+    ConfigValues,
     Outcomes,
-    Wanted,
     change_agreed_configs,
     check_group_configs,
     nearest,
@@ -92,7 +92,7 @@ def make(session: Any, change: Change, items: Sequence[ConfigItem]) -> list[Conf
         return list(items)
     written: set[tuple[str, str]] = set()
 
-    def before(sent: Wanted) -> None:
+    def before(sent: ConfigValues) -> None:
         keys = [(group, name) for group in sent for name in sent[group]]
         written.update(keys)
         change.before((), configs=[ConfigChange(*going[key][:4]) for key in keys])

@@ -68,7 +68,7 @@ class GroupConfig(NamedTuple):
 
 
 Configs = dict[str, GroupConfig]
-Wanted = Mapping[str, Mapping[str, "str | None"]]
+ConfigValues = Mapping[str, Mapping[str, "str | None"]]
 """What configs of groups are to become: group → name → value (None: no longer set there)."""
 
 
@@ -153,7 +153,7 @@ Outcomes = dict[tuple[str, str], "KgError | None"]
 """What came of each config of each group: None where it is (or may be) as wanted."""
 
 
-def check_group_configs(cluster: Cluster, wanted: Wanted) -> Operation[Outcomes]:
+def check_group_configs(cluster: Cluster, wanted: ConfigValues) -> Operation[Outcomes]:
     """Let the controller check changes without making them (``validate_only``).
 
     All changes of a group are checked together, for one may need the other; where that fails,
@@ -183,7 +183,10 @@ def _check(group: str, configs: Mapping[str, str | None]) -> Operation[Outcomes]
 
 
 def change_agreed_configs(
-    cluster: Cluster, wanted: Wanted, agreed: Wanted, before_change: Callable[[Wanted], None]
+    cluster: Cluster,
+    wanted: ConfigValues,
+    agreed: ConfigValues,
+    before_change: Callable[[ConfigValues], None],
 ) -> Operation[Outcomes]:
     """Look again, and change what still has the value that was shown.
 
@@ -197,7 +200,9 @@ def change_agreed_configs(
     return outcomes
 
 
-def _unchanged(cluster: Cluster, wanted: Wanted, had: Wanted) -> Operation[tuple[Wanted, Outcomes]]:
+def _unchanged(
+    cluster: Cluster, wanted: ConfigValues, had: ConfigValues
+) -> Operation[tuple[ConfigValues, Outcomes]]:
     """Look; return the changes of what is as it was, and why the others are not to be made."""
     there = yield from describe_group_configs(cluster, list(wanted))
     outcomes: Outcomes = {}
@@ -219,7 +224,7 @@ def _unchanged(cluster: Cluster, wanted: Wanted, had: Wanted) -> Operation[tuple
 
 
 def alter_group_configs(
-    cluster: Cluster, wanted: Wanted, had: Wanted, before_change: Callable[[], None]
+    cluster: Cluster, wanted: ConfigValues, had: ConfigValues, before_change: Callable[[], None]
 ) -> Operation[Outcomes]:
     """Change configs of groups, and look until the change is seen.
 

@@ -33,7 +33,7 @@ LEAVE_EPOCH = -1
 """``ConsumerGroupHeartbeatRequest.LEAVE_GROUP_MEMBER_EPOCH``."""
 
 
-class Choice(NamedTuple):
+class MemberChoice(NamedTuple):
     """Which members: by instance id, member id or client id, or all of them."""
 
     instance_ids: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def recorded(group: str, member: Member) -> dict[str, Any]:
 
 
 def plan_removals(
-    cluster: Cluster, groups: Sequence[str], choice: Choice
+    cluster: Cluster, groups: Sequence[str], choice: MemberChoice
 ) -> Operation[list[GroupRemovals]]:
     """Say which members would be removed, without doing it."""
     described = yield from describe_with_type(cluster, groups)
@@ -124,7 +124,7 @@ def _refusal(description: GroupDescription) -> ItemError | None:
     )  # fmt: skip
 
 
-def missing(description: GroupDescription, choice: Choice) -> list[ItemError]:
+def missing(description: GroupDescription, choice: MemberChoice) -> list[ItemError]:
     """Name what was asked for and is no member."""
     known = description.members
     asked = [

@@ -30,9 +30,9 @@ from kgtool.changes.journal.journal import (
     KEEP,
     REMOVE_MEMBERS,
     ConfigChange,
-    Header,
     Journal,
     JournalError,
+    JournalHeader,
 )
 from kgtool.changes.journal.locks import GroupLocks
 from kgtool.changes.policy import Guard, Origin
@@ -207,7 +207,7 @@ class Change:
         header, url = self._header(), self._origin.journal_copy or os.environ.get(remote.VARIABLE)
         if not url:
             return Journal(self._folder, header)
-        copy = remote.Copy(f"{remote.check_url(url)}/{header.id}")
+        copy = remote.RemoteCopy(f"{remote.check_url(url)}/{header.id}")
 
         def store(data: bytes) -> None:
             began = self._timer.monotonic()
@@ -216,11 +216,11 @@ class Change:
 
         return Journal(self._folder, header, store)
 
-    def _header(self) -> Header:
+    def _header(self) -> JournalHeader:
         """Say who does what, where and when."""
         said, settings, at_ms = self._origin, self._session.settings, self._timer.now_ms()
         user, host = who()
-        return Header(
+        return JournalHeader(
             id=make_id(at_ms, self._timer.token()),
             at_ms=at_ms,
             at=moment(at_ms),

@@ -39,7 +39,7 @@ TAIL_BYTES = 64 * 1024
 """The end of a journal, and all marks behind it, are found here without reading the rest."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One action: its header, how many groups and offsets it changed, and how it ended.
 
     ``state``: ``done``, ``interrupted``, ``undone``, or ``running`` while its writer lives.
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     context: str | None
 
 
-def entries(folder: Path, problem: Callable[[KgError], None]) -> list[Entry]:
+def entries(folder: Path, problem: Callable[[KgError], None]) -> list[JournalEntry]:
     """Return the actions of a folder, newest first; ``problem`` hears of unreadable files."""
     found = []
     for path in _journals(folder):
@@ -87,7 +87,7 @@ def _journals(folder: Path) -> list[Path]:
         raise ConfigError(f"Can't read the journal {folder}: {error.strerror}.") from error
 
 
-def find(folder: Path, name: str) -> Entry:
+def find(folder: Path, name: str) -> JournalEntry:
     """Return the action with an id; the beginning of one is enough where only one has it.
 
     :raises KgError: there is none, or several begin so.
@@ -110,7 +110,7 @@ def find(folder: Path, name: str) -> Entry:
     return read_entry(paths[0])
 
 
-def last(found: Iterable[Entry], cluster_id: str | None) -> Entry:
+def last(found: Iterable[JournalEntry], cluster_id: str | None) -> JournalEntry:
     """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
 
     An undo is not taken back by another ``undo last``: that goes one step further into the past;
@@ -130,7 +130,7 @@ def last(found: Iterable[Entry], cluster_id: str | None) -> Entry:
     )
 
 
-def read_entry(path: Path) -> Entry:
+def read_entry(path: Path) -> JournalEntry:
     """Read the first line and the end of a journal.
 
     :raises ConfigError: it is none, or one of a newer kgtool.
@@ -144,7 +144,7 @@ def read_entry(path: Path) -> Entry:
         counts = ends[-1]
         state = DONE if counts.get("state") == DONE else INTERRUPTED
     else:
-        counts = whole(path)._asdict()
+        counts = readable_extent(path)._asdict()
         state = RUNNING if is_locked else INTERRUPTED
     for mark in marks:
         if mark.get("kind") == "undone":
@@ -152,7 +152,7 @@ def read_entry(path: Path) -> Entry:
         elif mark.get("kind") == "redone":
             state = DONE if ends and ends[-1].get("state") == DONE else INTERRUPTED
     try:
-        return Entry(
+        return JournalEntry(
             path,
             typed(header, "id", str),
             number(header, "at_ms"),
@@ -215,7 +215,7 @@ def _tail(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-class Whole(NamedTuple):
+class ReadableExtent(NamedTuple):
     """What of a journal can be read: the counts of its last ``ready`` before any damage."""
 
     groups: int = 0
@@ -225,12 +225,12 @@ class Whole(NamedTuple):
     """Whether parts behind the damage were changed, and can't be undone."""
 
 
-def whole(path: Path) -> Whole:
+def readable_extent(path: Path) -> ReadableExtent:
     """Read how far a journal can be read.
 
     :raises ConfigError: it can't be read at all.
     """
-    found = Whole()
+    found = ReadableExtent()
     with readable(path), path.open("rb") as file:
         for line, data in enumerate(file, 1):
             record = record_of(data)
@@ -244,9 +244,9 @@ def whole(path: Path) -> Whole:
     return found
 
 
-def _ready(found: Whole, path: Path, line: int, record: dict[str, Any]) -> Whole:
+def _ready(found: ReadableExtent, path: Path, line: int, record: dict[str, Any]) -> ReadableExtent:
     try:
-        return Whole(number(record, "groups"), number(record, "changes"))
+        return ReadableExtent(number(record, "groups"), number(record, "changes"))
     except (KeyError, ValueError):
         return found._replace(damage=_damage(path, line))
 
@@ -265,7 +265,7 @@ def _damage(path: Path, line: int) -> Damaged:
 
 
 def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a journal up to the first damage; ``whole`` tells of it."""
+    """Read a journal up to the first damage; ``readable_extent`` tells of it."""
     return records(path, lambda _: None)
 
 
@@ -273,7 +273,7 @@ def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 # What an undo needs
 
 
-class Answers(NamedTuple):
+class FailedItems(NamedTuple):
     """What there is nothing to take back of: whole groups and offsets.
 
     The broker refused it, or another client's commit was found and left alone.
@@ -283,7 +283,7 @@ class Answers(NamedTuple):
     offsets: frozenset[tuple[str, str, int]]
 
 
-def refused(path: Path) -> Answers:
+def failed_items(path: Path) -> FailedItems:
     """Read which items certainly failed."""
     names: set[str] = set()
     single: set[tuple[str, str, int]] = set()
@@ -295,7 +295,7 @@ def refused(path: Path) -> Answers:
             names.add(str(group))
         elif isinstance(partition, int):
             single.add((str(group), str(topic), partition))
-    return Answers(frozenset(names), frozenset(single))
+    return FailedItems(frozenset(names), frozenset(single))
 
 
 def _has_failed(record: dict[str, Any]) -> bool:
@@ -311,14 +311,14 @@ def changed_groups(path: Path) -> Iterator[GroupChange]:
 
     What stands behind the last ``ready`` was still being written: no request had left for it.
     """
-    ready = whole(path).groups
+    ready = readable_extent(path).groups
     for index, recorded in enumerate(groups(path, _whole_records(path))):
         if index >= ready:
             return
         yield recorded
 
 
-def unseen(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]:
+def hidden_offsets(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]:
     """Read the groups that a journal has not all offsets of: the hidden ones by topic, or None
     where the login could not tell."""
     for _, record in _whole_records(path):
@@ -338,7 +338,7 @@ def changed_configs(path: Path) -> list[ConfigChange]:
 
     :raises ConfigError: a line lacks something or has something of the wrong type.
     """
-    ready = whole(path).changes
+    ready = readable_extent(path).changes
     found: list[ConfigChange] = []
     for line, record in _whole_records(path):
         if record.get("kind") != "config" or len(found) >= ready:
@@ -354,7 +354,9 @@ def changed_configs(path: Path) -> list[ConfigChange]:
 # Pruning
 
 
-def prune(found: Iterable[Entry], before_ms: int) -> tuple[list[Entry], list[ConfigError]]:
+def prune(
+    found: Iterable[JournalEntry], before_ms: int
+) -> tuple[list[JournalEntry], list[ConfigError]]:
     """Remove the journals of actions before a time; a running one is never touched."""
     gone, failed = [], []
     for entry in found:

@@ -65,7 +65,7 @@ class ConfigChange(NamedTuple):
     after: str | None
 
 
-class Header(NamedTuple):
+class JournalHeader(NamedTuple):
     """Who does what, where and when: the first line of a journal. ``at_ms``: since the epoch.
 
     ``sequence`` numbers the journals of a folder in the order of their changes.
@@ -123,7 +123,7 @@ class Journal:
     """
 
     def __init__(
-        self, folder: Path, header: Header, copy: Callable[[bytes], None] | None = None
+        self, folder: Path, header: JournalHeader, copy: Callable[[bytes], None] | None = None
     ) -> None:
         self.id = header.id
         self.path = folder / f"{header.id}{SUFFIX}"
@@ -140,7 +140,7 @@ class Journal:
         self._copy, self._copied = copy, 0
         self._file = self._create(header)
 
-    def _create(self, header: Header) -> LineFile:
+    def _create(self, header: JournalHeader) -> LineFile:
         make_folder(self._folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         # Under its own name only with its first line in it and locked: whoever reads the folder

@@ -35,7 +35,7 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-class Copy:
+class RemoteCopy:
     """The objects of one journal.
 
     :param url: the journal's folder: that of all journals, and its id.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgtool.changes.offsets.commit import Identity, Outcome
+from kgtool.changes.offsets.commit import CommitIdentity, Outcome
 from kgtool.changes.offsets.verify import Write, Writes
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -23,15 +23,15 @@ from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.log.reader import LogReader
 
-Found = dict[str, "Identity | ItemError"]
+Identities = dict[str, "CommitIdentity | ItemError"]
 
 
-def stand_ins(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[Found]:
+def find_identities(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[Identities]:
     """Find a member to speak for in each living group, or say why there is none.
 
     For classic groups their partitions of ``__consumer_offsets`` are read, which takes READ on it.
     """
-    found: Found = {
+    found: Identities = {
         group.group: _modern_member(group) for group in groups if group.type == "consumer"
     }
     classic = {group.group: group for group in groups if group.type != "consumer"}
@@ -41,31 +41,33 @@ def stand_ins(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation
     return found
 
 
-def stand_ins_now(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, Identity]]:
+def find_identities_again(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, CommitIdentity]]:
     """Describe groups again, and return a member of each that has one to speak for."""
     described = yield from describe_groups(cluster, groups)
     living = [group for group in described if group.error is None and not group.is_empty]
-    found = yield from stand_ins(cluster, living)
-    return {group: who for group, who in found.items() if isinstance(who, Identity)}
+    found = yield from find_identities(cluster, living)
+    return {group: who for group, who in found.items() if isinstance(who, CommitIdentity)}
 
 
-def _modern_member(group: GroupDescription) -> Identity | ItemError:
+def _modern_member(group: GroupDescription) -> CommitIdentity | ItemError:
     able = [m for m in group.members if m.epoch is not None and m.epoch > 0]
     # Members that still speak the classic protocol commit by another rule: the last choice.
     able.sort(key=lambda member: bool(member.is_classic))
     if not able:
         return _nobody(group, f"it is {group.state}, and no member has joined yet")
-    return Identity(able[0].member_id, able[0].epoch or 0, able[0].instance_id)
+    return CommitIdentity(able[0].member_id, able[0].epoch or 0, able[0].instance_id)
 
 
-def _classic_member(group: GroupDescription, value: Any) -> Identity | ItemError:
+def _classic_member(group: GroupDescription, value: Any) -> CommitIdentity | ItemError:
     """Choose a member that the log knows too: then its generation is that of the log."""
     if isinstance(value, KgError):
         return _nobody(group, f"its generation can't be read from {TOPIC}: {value.message}")
     known = {member.member_id for member in value.members} if value is not None else set()
     for member in group.members:
         if member.member_id in known:
-            return Identity(member.member_id, value.generation, member.instance_id)
+            return CommitIdentity(member.member_id, value.generation, member.instance_id)
     return _nobody(group, f"{TOPIC} does not know its members yet")
 
 
@@ -99,7 +101,7 @@ def _metadata(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, An
 # ---------------------------------------------------------------------------------------------
 
 
-def fenced(
+def fenced_writes(
     wanted: Mapping[str, Writes], outcomes: Mapping[str, Outcome]
 ) -> dict[str, dict[TopicPartition, Write]]:
     """Return what was refused because the member, or its epoch or generation, is another now."""

@@ -27,14 +27,14 @@ REQUEST_BYTES = 256 * 1024
 """The offsets of one request become one record batch, which has to fit into the
 ``max.message.bytes`` of ``__consumer_offsets`` (1 MiB unless somebody made it smaller)."""
 
-Offsets = Mapping[TopicPartition, CommittedOffset]
+OffsetsToCommit = Mapping[TopicPartition, CommittedOffset]
 TopicIds = Mapping[str, "UUID | None"]
 """The id that each topic had when it was looked at; None on brokers before 2.8."""
 Outcome = dict[TopicPartition, "KgError | None"]
 """What came of each partition: None where the coordinator has stored it."""
 
 
-class Identity(NamedTuple):
+class CommitIdentity(NamedTuple):
     """In whose name to commit: an administrator's (the default) or a member's.
 
     ``epoch`` is the generation of a classic group or the member epoch of a KIP-848 one.
@@ -45,14 +45,14 @@ class Identity(NamedTuple):
     instance_id: str | None = None
 
 
-ADMIN = Identity()
+ADMIN = CommitIdentity()
 
 
 def commit_on(
     cluster: Cluster,
     broker: int,
-    asked: Mapping[str, Offsets],
-    identities: Mapping[str, Identity],
+    asked: Mapping[str, OffsetsToCommit],
+    identities: Mapping[str, CommitIdentity],
     ids: TopicIds,
 ) -> Operation[dict[str, Outcome]]:
     """Commit on one coordinator, all requests pipelined; nothing is sent twice.
@@ -86,13 +86,13 @@ def commit_on(
     return outcomes
 
 
-def _by_kind(offsets: Offsets, ids: TopicIds) -> Iterator[tuple[bool, Offsets]]:
+def _by_kind(offsets: OffsetsToCommit, ids: TopicIds) -> Iterator[tuple[bool, OffsetsToCommit]]:
     """Divide offsets into those of topics with an id, and the others."""
     yield True, {p: value for p, value in offsets.items() if ids.get(p.topic)}
     yield False, {p: value for p, value in offsets.items() if not ids.get(p.topic)}
 
 
-def _parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
+def _parts(group: str, offsets: OffsetsToCommit) -> Iterator[OffsetsToCommit]:
     """Cut a group's offsets into requests that are small enough."""
     items = list(offsets.items())
     return map(dict, split(items, lambda item: _record_bytes(group, *item), REQUEST_BYTES))
@@ -105,7 +105,7 @@ def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset)
 
 
 def _request(
-    group: str, offsets: Offsets, identity: Identity, ids: TopicIds
+    group: str, offsets: OffsetsToCommit, identity: CommitIdentity, ids: TopicIds
 ) -> offset_commit.Request:
     """Make a request; names are in it as well as ids, and the version says which are sent."""
     topics: dict[str, list[Any]] = {}
@@ -135,7 +135,7 @@ def _topic(name: str, topic_id: UUID | None, rows: list[Any]) -> offset_commit.R
 
 
 def _read(
-    group: str, reply: Any, asked: Offsets, names: Mapping[UUID | None, str] | None
+    group: str, reply: Any, asked: OffsetsToCommit, names: Mapping[UUID | None, str] | None
 ) -> Outcome:
     if isinstance(reply, KgError):
         return dict.fromkeys(asked, reply)

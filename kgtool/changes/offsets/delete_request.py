@@ -49,7 +49,7 @@ def delete_partitions(
         found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
         return {group: _sort(group, left, settled[group], found) for group in ids}
 
-    def judge(group: str, now: Committed | KgError, verdict: Verdict) -> Any:
+    def judge(group: str, now: Committed | KgError, verdict: Judge) -> Any:
         return _judge(group, left, settled[group], had[group], now, verdict)
 
     def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
@@ -75,14 +75,14 @@ def delete_partitions(
 
 
 Value = CommittedOffset | KgError | None
-Verdict = Callable[[str, Value, Value], Any]
+Judge = Callable[[str, Value, Value], Any]
 """Takes a group, its offset before and its offset now. Returns ``SEND_AGAIN`` if the two are the
 same, else the partition's answer."""
 
 
 def _judge(
     group: str, left: dict[str, list[TopicPartition]], settled: dict[TopicPartition, Any],
-    had: Committed, now: Committed | KgError, verdict: Verdict,
+    had: Committed, now: Committed | KgError, verdict: Judge,
 ) -> Any:  # fmt: skip
     """Leave only those of a group's partitions that are as they were."""
     if isinstance(now, KgError):

@@ -17,7 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kgtool.changes.offsets.commit import NAMES_VERSION, Identity, Outcome, TopicIds, commit_on
+from kgtool.changes.offsets.commit import (
+    NAMES_VERSION,
+    CommitIdentity,
+    Outcome,
+    TopicIds,
+    commit_on,
+)
 from kgtool.changes.offsets.delete_request import delete_partitions
 from kgtool.changes.offsets.verify import HINT, Write, Writes, changed_meanwhile, read_back
 from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, need_topics, version_of
@@ -58,7 +64,7 @@ LATE = "The answer to kgtool's own request was lost: it may still be carried out
 def write_offsets(
     cluster: Cluster,
     wanted: Mapping[str, Writes],
-    identities: Mapping[str, Identity] | None = None,
+    identities: Mapping[str, CommitIdentity] | None = None,
     *,
     verify: bool = True,
     refresh: bool = False,
@@ -128,8 +134,8 @@ class _Commits:
     """The commits of one call: what is left to send, and what came of the rest."""
 
     def __init__(
-        self, cluster: Cluster, writes: Mapping[str, Writes], identities: Mapping[str, Identity],
-        ids: TopicIds,
+        self, cluster: Cluster, writes: Mapping[str, Writes],
+        identities: Mapping[str, CommitIdentity], ids: TopicIds,
     ) -> None:  # fmt: skip
         self.outcomes: dict[str, Outcome] = {group: {} for group in writes}
         self.doubtful: dict[str, set[TopicPartition]] = {group: set() for group in writes}

@@ -54,7 +54,7 @@ class ResetRequest(NamedTuple):
     force: bool = False
 
 
-class Target(NamedTuple):
+class ResetTarget(NamedTuple):
     """Where a partition goes.
 
     ``leader_epoch`` None is "not known yet" where ``needs_epoch``, else "the broker doesn't say".
@@ -140,23 +140,23 @@ class GroupReset(NamedTuple):
 
 def target(
     strategy: Strategy, log: LogRange, committed: CommittedOffset | None, given: int | None = None
-) -> tuple[Target, int | None] | None:
+) -> tuple[ResetTarget, int | None] | None:
     """Return where a partition goes and what was asked for, None where there is nothing to go by.
 
     :param given: the file's or the other group's offset.
     """
     kind = strategy.kind
     if kind == "to-earliest" or (kind == "to-datetime" and strategy.number < 0):
-        return Target(*log.start), log.start.offset
+        return ResetTarget(*log.start), log.start.offset
     if kind == "to-latest":
-        return Target(*log.end), log.end.offset
+        return ResetTarget(*log.end), log.end.offset
     if kind == "to-datetime":
         return _at_time(log), None
     current = committed.offset if committed else None
     if kind == "to-current":
         if committed is None or current is None:
             return None
-        return Target(current, committed.leader_epoch), current
+        return ResetTarget(current, committed.leader_epoch), current
     asked = _asked(strategy, current, given)
     return None if asked is None else (fitted(asked, log), asked)
 
@@ -169,22 +169,22 @@ def _asked(strategy: Strategy, current: int | None, given: int | None) -> int | 
     return given
 
 
-def _at_time(log: LogRange) -> Target:
+def _at_time(log: LogRange) -> ResetTarget:
     if log.at_time is None:
-        return Target(*log.end, clamp="late")
+        return ResetTarget(*log.end, clamp="late")
     # The log may have lost its oldest records since the lookup.
     if log.at_time.offset < log.start.offset:
-        return Target(*log.start, clamp="start")
-    return Target(*log.at_time)
+        return ResetTarget(*log.start, clamp="start")
+    return ResetTarget(*log.at_time)
 
 
-def fitted(offset: int, log: LogRange) -> Target:
+def fitted(offset: int, log: LogRange) -> ResetTarget:
     """Fit an offset into the log; its leader epoch is known only at the log's ends."""
     if offset <= log.start.offset:
-        return Target(*log.start, clamp="start" if offset < log.start.offset else None)
+        return ResetTarget(*log.start, clamp="start" if offset < log.start.offset else None)
     if offset >= log.end.offset:
-        return Target(*log.end, clamp="end" if offset > log.end.offset else None)
+        return ResetTarget(*log.end, clamp="end" if offset > log.end.offset else None)
     first, last = log.start.leader_epoch, log.end.leader_epoch
     if last is None or first == last:
-        return Target(offset, last)
-    return Target(offset, needs_epoch=True)
+        return ResetTarget(offset, last)
+    return ResetTarget(offset, needs_epoch=True)

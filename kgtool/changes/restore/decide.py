@@ -2,7 +2,7 @@
 
 ``undo`` and ``restore`` ask the same questions of the same facts: is it still the same topic, is
 the offset still in its log, did somebody commit since. They differ in what they take for granted,
-which is their ``Policy``.
+which is their ``RestorePolicy``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kgtool.changes.offsets.verify import shown
 from kgtool.changes.reset.rows import members
-from kgtool.changes.snapshot import GroupImage, OffsetImage, Reading
+from kgtool.changes.snapshot import GroupImage, GroupReading, OffsetImage
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
 from kgtool.protocol import codes
 
@@ -23,7 +23,7 @@ STOP_OR_SPEAK = (
 """What to do about members that are in the way of putting offsets back."""
 
 
-class Wish(NamedTuple):
+class DesiredOffset(NamedTuple):
     """What one partition of a group is to have again.
 
     ``then`` is the image of that time; its ``committed`` None means that there was nothing, so
@@ -54,15 +54,15 @@ class Wish(NamedTuple):
         return then.committed if is_same else then.committed._replace(leader_epoch=None)
 
 
-class GroupWish(NamedTuple):
-    """One group with its wishes; ``then`` is the group of that time."""
+class DesiredGroup(NamedTuple):
+    """The desired offsets of a group; ``then`` is the group of that time."""
 
     group: str
-    wishes: Mapping[TopicPartition, Wish]
+    offsets: Mapping[TopicPartition, DesiredOffset]
     then: GroupImage
 
 
-class Policy(NamedTuple):
+class RestorePolicy(NamedTuple):
     """What is let pass.
 
     :param force: everything that the broker accepts.
@@ -77,7 +77,7 @@ class Policy(NamedTuple):
     as_member: bool = False
 
 
-class PutRow(NamedTuple):
+class RestoreRow(NamedTuple):
     """One partition: what it has, what it gets, and what came of it.
 
     ``status``: ``would-restore``, ``would-delete`` (there was no offset then), ``unchanged`` (it
@@ -106,21 +106,21 @@ class PutRow(NamedTuple):
         return self.status in ("would-restore", "would-delete")
 
 
-class PutGroup(NamedTuple):
+class RestoreGroup(NamedTuple):
     """One group: its rows, or the reason why nothing of it can be done."""
 
     group: str
-    rows: list[PutRow]
-    reading: Reading
+    rows: list[RestoreRow]
+    reading: GroupReading
     error: ItemError | None = None
 
 
-def decide(wish: GroupWish, reading: Reading, policy: Policy) -> PutGroup:
+def decide(desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy) -> RestoreGroup:
     """Say what is to be done for one group, as it is now."""
     broken = {error.target[1:3]: error for error in reading.errors}
     rows = []
-    for partition, one in wish.wishes.items():
-        row = _decide_one(wish.group, partition, one, reading, policy)
+    for partition, one in desired.offsets.items():
+        row = _decide_one(desired.group, partition, one, reading, policy)
         error = broken.get(partition)
         # The offset itself may be known, and only the topic is gone.
         is_done = row.status == "unchanged" and partition in reading.image.offsets
@@ -129,13 +129,15 @@ def decide(wish: GroupWish, reading: Reading, policy: Policy) -> PutGroup:
         rows.append(row)
     problem = next((error for error in reading.errors if error.target.topic is None), None)
     if problem is None and any(row.is_open for row in rows):
-        problem = _group_error(wish, reading, policy)
+        problem = _group_error(desired, reading, policy)
     if problem is not None:
         rows = [row._replace(status="failed", error=problem, note=None) for row in rows]
-    return PutGroup(wish.group, rows, reading, problem)
+    return RestoreGroup(desired.group, rows, reading, problem)
 
 
-def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError | None:
+def _group_error(
+    desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy
+) -> ItemError | None:
     """Return why nothing of a group may be written."""
     description = reading.description
     if description.error is not None:  # it does not exist: other errors are in the reading
@@ -145,14 +147,14 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
         return description.error._replace(hint=hint)
     if description.type in ("share", "streams") and not policy.force:
         return ItemError(
-            Target(group=wish.group), None, "WRONG_GROUP_TYPE",
-            f"Group '{wish.group}' is a {description.type} group now.",
+            Target(group=desired.group), None, "WRONG_GROUP_TYPE",
+            f"Group '{desired.group}' is a {description.type} group now.",
             "Look at it with kgtool describe; --force tries it anyway.",
         )  # fmt: skip
     if not description.is_empty and not policy.as_member:
         return ItemError(
-            Target(group=wish.group), codes.NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
-            f"Group '{wish.group}' is {description.state}, and brokers let only its members "
+            Target(group=desired.group), codes.NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
+            f"Group '{desired.group}' is {description.state}, and brokers let only its members "
             "commit for it.",
             f"{members(description)} {STOP_OR_SPEAK}",
         )  # fmt: skip
@@ -160,33 +162,39 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
 
 
 def _decide_one(
-    group: str, partition: TopicPartition, wish: Wish, reading: Reading, policy: Policy
-) -> PutRow:
+    group: str,
+    partition: TopicPartition,
+    desired: DesiredOffset,
+    reading: GroupReading,
+    policy: RestorePolicy,
+) -> RestoreRow:
     now = reading.image.offsets.get(partition, OffsetImage(None))
-    row = PutRow(group, *partition, now.committed, wish.wanted(now.topic_id), "unchanged")
+    row = RestoreRow(group, *partition, now.committed, desired.wanted(now.topic_id), "unchanged")
     if same_commit(row.old, row.new):
         return row
-    problem = None if policy.force else _problem(wish, now, policy)
+    problem = None if policy.force else _problem(desired, now, policy)
     if problem is not None:
         error = ItemError(Target(group, *partition), None, *problem)
         return row._replace(status="failed", error=error)
     status = "would-delete" if row.new is None else "would-restore"
-    return row._replace(status=status, note=_note(wish, now))
+    return row._replace(status=status, note=_note(desired, now))
 
 
-def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, str] | None:
+def _problem(
+    desired: DesiredOffset, now: OffsetImage, policy: RestorePolicy
+) -> tuple[str, str, str] | None:
     """Return name, message and hint of what speaks against it."""
-    if not wish.is_left(now.committed):
-        return _committed_since(wish, now)
+    if not desired.is_left(now.committed):
+        return _committed_since(desired, now)
     if now.committed is not None and now.committed.is_pending:
         return (
             "PENDING_TRANSACTION",
             "A transaction is about to change this offset.",
             "Wait until it has ended, or give --force.",
         )
-    if wish.then.committed is None:
+    if desired.then.committed is None:
         return None
-    before, after = wish.then.topic_id, now.topic_id
+    before, after = desired.then.topic_id, now.topic_id
     if before and after and before != after:
         return (
             "TOPIC_RECREATED",
@@ -194,24 +202,24 @@ def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, st
             "other records.",
             "--force restores the offset anyway.",
         )
-    return _range_problem(wish.then, now, policy)
+    return _range_problem(desired.then, now, policy)
 
 
-def _committed_since(wish: Wish, now: OffsetImage) -> tuple[str, str, str]:
+def _committed_since(desired: DesiredOffset, now: OffsetImage) -> tuple[str, str, str]:
     if now.committed is None:
         what = "The offset was removed since, expired, or its topic was re-created"
     else:
         what = "Somebody committed since"
     return (
         "CHANGED_MEANWHILE",
-        f"{what}: {shown(wish.left)} was left there, {shown(now.committed)} is there now "
-        f"({shown(wish.then.committed)} would be restored).",
+        f"{what}: {shown(desired.left)} was left there, {shown(now.committed)} is there now "
+        f"({shown(desired.then.committed)} would be restored).",
         "--force restores it anyway.",
     )
 
 
 def _range_problem(
-    then: OffsetImage, now: OffsetImage, policy: Policy
+    then: OffsetImage, now: OffsetImage, policy: RestorePolicy
 ) -> tuple[str, str, str] | None:
     target = now._replace(committed=then.committed)
     if policy.exact and then.misplaced is not None:
@@ -250,11 +258,11 @@ def _log(image: OffsetImage) -> str:
     return f"[{image.log_start}, {image.log_end}]"
 
 
-def _note(wish: Wish, now: OffsetImage) -> str | None:
+def _note(desired: DesiredOffset, now: OffsetImage) -> str | None:
     """Say what is put back though it is of no use to a consumer."""
-    target = now._replace(committed=wish.then.committed)
+    target = now._replace(committed=desired.then.committed)
     if target.misplaced is None:
         return None
-    then = ", as it was then" if wish.then.misplaced == target.misplaced else ""
+    then = ", as it was then" if desired.then.misplaced == target.misplaced else ""
     where = "beyond the end" if target.misplaced == "beyond-end" else "before the start"
     return f"it lies {where} of its log {_log(now)}{then}"

@@ -19,7 +19,7 @@ MOVED, BACKWARDS, VANISHED, NEW, CHANGED, RECREATED = (
     "moved", "went-backwards", "vanished", "new", "changed", "topic-recreated",
 )  # fmt: skip
 
-Offsets = Mapping[TopicPartition, OffsetImage]
+OffsetImages = Mapping[TopicPartition, OffsetImage]
 
 
 class DiffRow(NamedTuple):
@@ -46,7 +46,7 @@ class DiffRow(NamedTuple):
 
 
 def compare(
-    group: str, old: Offsets, new: Offsets, *, with_topic_ids: bool = True
+    group: str, old: OffsetImages, new: OffsetImages, *, with_topic_ids: bool = True
 ) -> Iterator[DiffRow]:
     """Return what differs between two states of a group, by topic and partition.
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from kgtool.changes.restore.backup import Backup
-from kgtool.changes.restore.decide import GroupWish, Wish
+from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.errors import UsageError
 from kgtool.model import TopicPartition
 
 
-class Selecting(NamedTuple):
+class BackupSelection(NamedTuple):
     """What of a backup is restored, and where to.
 
     :param group: whether a group (by its name in the file) is wanted.
@@ -28,7 +28,7 @@ class Selecting(NamedTuple):
     is_other_cluster: bool = False
 
 
-def wishes(backup: Backup, selecting: Selecting) -> Iterator[GroupWish]:
+def desired_groups(backup: Backup, selecting: BackupSelection) -> Iterator[DesiredGroup]:
     """Say what each group is to have; offsets that the backup does not have are left alone.
 
     :raises UsageError: two topics of a group would get the same name.
@@ -37,7 +37,7 @@ def wishes(backup: Backup, selecting: Selecting) -> Iterator[GroupWish]:
         image = recorded.image
         if not selecting.group(image.group):
             continue
-        found: dict[TopicPartition, Wish] = {}
+        found: dict[TopicPartition, DesiredOffset] = {}
         for partition, then in image.offsets.items():
             if then.committed is None or not selecting.partition(partition):
                 continue
@@ -52,8 +52,8 @@ def wishes(backup: Backup, selecting: Selecting) -> Iterator[GroupWish]:
                 # Leader epochs mean something in their own topic only.
                 committed = then.committed._replace(leader_epoch=None)
                 then = then._replace(topic_id=None, committed=committed)
-            found[target] = Wish(then, any_left=True)
-        yield GroupWish(selecting.group_names.get(image.group, image.group), found, image)
+            found[target] = DesiredOffset(then, any_left=True)
+        yield DesiredGroup(selecting.group_names.get(image.group, image.group), found, image)
 
 
 def mapping(pairs: Collection[str], option: str) -> dict[str, str]:

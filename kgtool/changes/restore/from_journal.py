@@ -7,7 +7,13 @@ from pathlib import Path
 
 from kgtool.changes.groups.config_plan import ConfigItem, compare
 from kgtool.changes.groups.configs import describe_group_configs
-from kgtool.changes.journal.history import Entry, changed_groups, refused, unseen, whole
+from kgtool.changes.journal.history import (
+    JournalEntry,
+    changed_groups,
+    failed_items,
+    hidden_offsets,
+    readable_extent,
+)
 from kgtool.changes.journal.journal import (
     REMOVE_MEMBERS,
     RUNNING,
@@ -16,7 +22,7 @@ from kgtool.changes.journal.journal import (
     ConfigChange,
     mark,
 )
-from kgtool.changes.restore.decide import GroupWish, Wish
+from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
@@ -36,7 +42,7 @@ class OtherValue(KgError):
     name = "CHANGED_SINCE"
 
 
-def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
+def check(entry: JournalEntry, cluster_id: str | None, *, force: bool = False) -> None:
     """Refuse a journal as a whole.
 
     :raises KgError: it is still being written, was undone already, or is another cluster's.
@@ -76,17 +82,19 @@ def check_cluster(
         )
 
 
-def wishes(path: Path) -> Iterator[GroupWish]:
+def desired_groups(path: Path) -> Iterator[DesiredGroup]:
     """Say what each group is to have again; what the broker refused was never changed."""
-    answers = refused(path)
+    answers = failed_items(path)
     for recorded in changed_groups(path):
         image = recorded.image
         if image.group in answers.groups:
             continue
-        yield GroupWish(
+        yield DesiredGroup(
             image.group,
             {
-                partition: Wish(image.offsets[partition], after, or_nothing=recorded.deletes_group)
+                partition: DesiredOffset(
+                    image.offsets[partition], after, or_nothing=recorded.deletes_group
+                )
                 for partition, after in recorded.after.items()
                 if (image.group, *partition) not in answers.offsets
             },
@@ -99,7 +107,7 @@ def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
 
     The error says that changes are lost with the rest of the journal.
     """
-    found = list(unseen(path))
+    found = list(hidden_offsets(path))
     said = [
         f"Warning: group '{group}' also had {counted(count, 'offset')} of topic {topic} that the "
         "login could not see: not in the journal."
@@ -113,7 +121,7 @@ def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
             f"Warning: '{blind[0]}'{more} may have had offsets that the login could not see: "
             "those would not be in the journal."
         )
-    torn = whole(path)
+    torn = readable_extent(path)
     if torn.damage is not None and torn.is_lost:
         return said, ItemError.of(torn.damage, Target())
     if torn.damage is not None:
@@ -155,7 +163,9 @@ def plan_configs(
     return items
 
 
-def mark_undone(entry: Entry, by: str | None, at_ms: int, say: Callable[[str], None]) -> None:
+def mark_undone(
+    entry: JournalEntry, by: str | None, at_ms: int, say: Callable[[str], None]
+) -> None:
     """Note that an action is undone; and that what it had undone itself is done again.
 
     :param say: told if its journal can't be written, which takes nothing from what was done.

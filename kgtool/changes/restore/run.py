@@ -12,12 +12,19 @@ from typing import Any
 
 from kgtool.changes.groups.delete import delete_groups
 from kgtool.changes.journal.change import Change
-from kgtool.changes.offsets.as_member import fenced, stand_ins, stand_ins_now
-from kgtool.changes.offsets.commit import Identity
+from kgtool.changes.offsets.as_member import fenced_writes, find_identities, find_identities_again
+from kgtool.changes.offsets.commit import CommitIdentity
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.plan_rows import each_open, failed, open_rows
-from kgtool.changes.restore.decide import STOP_OR_SPEAK, GroupWish, Policy, PutGroup, PutRow, decide
+from kgtool.changes.restore.decide import (
+    STOP_OR_SPEAK,
+    DesiredGroup,
+    RestoreGroup,
+    RestorePolicy,
+    RestoreRow,
+    decide,
+)
 from kgtool.changes.snapshot import (
     CHANGED_SINCE,
     FAILED,
@@ -45,20 +52,20 @@ _OFFSETS_AT_ONCE = 20_000
 _STALE_TRIES = 5
 
 
-def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
-    """Divide wishes into parts that fit into memory.
+def parts(groups: Iterable[DesiredGroup]) -> Iterator[list[DesiredGroup]]:
+    """Divide groups into parts that fit into memory.
 
     :raises ConfigError: a group appears twice.
     """
-    part: list[GroupWish] = []
+    part: list[DesiredGroup] = []
     size = 0
     seen: set[str] = set()
-    for wish in wishes:
-        if wish.group in seen:
-            raise ConfigError(f"Group '{wish.group}' appears twice: it can't have both.")
-        seen.add(wish.group)
-        part.append(wish)
-        size += len(wish.wishes)
+    for desired in groups:
+        if desired.group in seen:
+            raise ConfigError(f"Group '{desired.group}' appears twice: it can't have both.")
+        seen.add(desired.group)
+        part.append(desired)
+        size += len(desired.offsets)
         if len(part) >= _GROUPS_AT_ONCE or size >= _OFFSETS_AT_ONCE:
             yield part
             part, size = [], 0
@@ -66,14 +73,14 @@ def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
         yield part
 
 
-class Putter:
+class Restorer:
     """Looks at parts, and puts them back.
 
     :param session: a connected session.
     :param verify: read back what was written.
     """
 
-    def __init__(self, session: Any, policy: Policy, *, verify: bool = True) -> None:
+    def __init__(self, session: Any, policy: RestorePolicy, *, verify: bool = True) -> None:
         self._session = session
         self._policy = policy
         self._verify = verify
@@ -82,7 +89,7 @@ class Putter:
         self._whole: set[str] = set()
         """Groups that go whole: their brokers, before Kafka 2.4, can't delete single offsets."""
 
-    def plan(self, part: Sequence[GroupWish]) -> list[PutGroup]:
+    def plan(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
         """Say what is to be done for each group; later only that is, of what is as it was."""
         groups = self.look(part)
         for group in groups:
@@ -90,19 +97,19 @@ class Putter:
             self._agreed[group.group] = array("q", digests)
         return groups
 
-    def look(self, part: Sequence[GroupWish]) -> list[PutGroup]:
+    def look(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
         """Say what is to be done for each group, as it is now."""
-        partitions = {wish.group: list(wish.wishes) for wish in part}
+        partitions = {desired.group: list(desired.offsets) for desired in part}
         names = list(partitions)
         found = self._session.run(read_groups(self._session.cluster, names, partitions))
-        groups = [decide(wish, found[wish.group], self._policy) for wish in part]
+        groups = [decide(desired, found[desired.group], self._policy) for desired in part]
         return list(map(self._as_agreed, self._deletable(groups, self._made(part))))
 
-    def _made(self, part: Sequence[GroupWish]) -> set[str]:
+    def _made(self, part: Sequence[DesiredGroup]) -> set[str]:
         """The groups that did not exist then."""
         return {w.group for w in part if self._policy.exact and not w.then.exists}
 
-    def _deletable(self, groups: list[PutGroup], made: set[str]) -> list[PutGroup]:
+    def _deletable(self, groups: list[RestoreGroup], made: set[str]) -> list[RestoreGroup]:
         """Find the offsets that their brokers can't delete; only a group that is to go whole can.
 
         Brokers have OffsetDelete (KIP-496) since Kafka 2.4.
@@ -123,7 +130,7 @@ class Putter:
             for group in groups
         ]
 
-    def _as_agreed(self, group: PutGroup) -> PutGroup:
+    def _as_agreed(self, group: RestoreGroup) -> RestoreGroup:
         """Leave alone what the plan did not show as it is now."""
         agreed = self._agreed.get(group.group)
         if agreed is None:
@@ -134,7 +141,7 @@ class Putter:
         ]
         return group._replace(rows=rows)
 
-    def put(self, part: Sequence[GroupWish], change: Change) -> list[PutGroup]:
+    def restore(self, part: Sequence[DesiredGroup], change: Change) -> list[RestoreGroup]:
         """Look once more, write down what is there, and change it. The groups are to be locked.
 
         :raises JournalError: it could not be written down: nothing of the part was changed.
@@ -146,13 +153,15 @@ class Putter:
         changes = [each for each in found if each is not None]
         if changes:
             change.before(changes)
-            groups = self._put(groups, identities)
+            groups = self._write(groups, identities)
             for group in groups:
                 change.results(row for row in group.rows if row.status != "unchanged")
             self._remove_made([g for g in groups if g.group in removed - self._whole])
         return groups
 
-    def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
+    def _identified(
+        self, groups: Sequence[RestoreGroup]
+    ) -> tuple[list[RestoreGroup], dict[str, CommitIdentity]]:
         """Find a member for each living group that is to be written to."""
         living = [
             group.reading.description
@@ -161,15 +170,17 @@ class Putter:
         ]
         if not living:
             return list(groups), {}
-        found = self._session.run(stand_ins(self._session.cluster, living))
-        identities = {name: who for name, who in found.items() if isinstance(who, Identity)}
-        errors = {name: who for name, who in found.items() if not isinstance(who, Identity)}
+        found = self._session.run(find_identities(self._session.cluster, living))
+        identities = {name: who for name, who in found.items() if isinstance(who, CommitIdentity)}
+        errors = {name: who for name, who in found.items() if not isinstance(who, CommitIdentity)}
         return [
             _all_failed(group, errors[group.group]) if group.group in errors else group
             for group in groups
         ], identities
 
-    def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
+    def _write(
+        self, groups: Sequence[RestoreGroup], identities: dict[str, CommitIdentity]
+    ) -> list[RestoreGroup]:
         cluster, verify = self._session.cluster, self._verify
         writes = {
             group.group: {row.at: Write(row.old, row.new) for row in rows}
@@ -178,11 +189,11 @@ class Putter:
         }
         outcomes = self._session.run(write_offsets(cluster, writes, identities, verify=verify))
         for _ in range(_STALE_TRIES if identities else 0):
-            stale = fenced(writes, outcomes)
+            stale = fenced_writes(writes, outcomes)
             if not stale:
                 break
             # The group has rebalanced since it was described: nothing was written.
-            again = self._session.run(stand_ins_now(cluster, list(stale)))
+            again = self._session.run(find_identities_again(cluster, list(stale)))
             later = write_offsets(cluster, stale, again, verify=verify)
             for group, outcome in self._session.run(later).items():
                 outcomes[group].update(outcome)
@@ -192,7 +203,7 @@ class Putter:
             for group in groups
         ]
 
-    def _delete_whole(self, groups: Sequence[PutGroup]) -> dict[str, dict[Any, Any]]:
+    def _delete_whole(self, groups: Sequence[RestoreGroup]) -> dict[str, dict[Any, Any]]:
         """Delete groups that have nothing but the offsets that are to go."""
         had = {g.group: {row.at: row.old for row in open_rows(g)} for g in groups}
         had = {group: offsets for group, offsets in had.items() if offsets}
@@ -206,7 +217,7 @@ class Putter:
         done = self._session.run(delete_groups(self._session.cluster, list(had), check=check))
         return {row.group: dict.fromkeys(had[row.group], row.error) for row in done}
 
-    def _remove_made(self, groups: Sequence[PutGroup]) -> None:
+    def _remove_made(self, groups: Sequence[RestoreGroup]) -> None:
         """Remove groups that the change had made, once they have no offsets any more.
 
         The broker would do that by itself, in its own time; so it does not matter if it fails.
@@ -218,7 +229,7 @@ class Putter:
         self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
 
 
-def _not_agreed(row: PutRow, digest: int) -> PutRow:
+def _not_agreed(row: RestoreRow, digest: int) -> RestoreRow:
     return failed(row, NotDone() if digest == FAILED else CHANGED_SINCE)
 
 
@@ -234,7 +245,7 @@ def _has_just(
     )
 
 
-def _undeletable(group: PutGroup, why: KgError) -> PutGroup:
+def _undeletable(group: RestoreGroup, why: KgError) -> RestoreGroup:
     """Fail the offsets of a group that its broker can't delete."""
     hint = "It stays: that broker deletes whole groups only (kgtool delete)."
     rows = []
@@ -246,7 +257,7 @@ def _undeletable(group: PutGroup, why: KgError) -> PutGroup:
     return group._replace(rows=rows)
 
 
-def _is_all_gone(group: PutGroup) -> bool:
+def _is_all_gone(group: RestoreGroup) -> bool:
     """Whether nothing is to be left of a group."""
     return not group.error and all(row.error is None and row.new is None for row in group.rows)
 
@@ -262,7 +273,7 @@ def _in_use(description: GroupDescription, committed: Committed | KgError) -> It
     return ItemError.of(changed_meanwhile(None, now), Target(group=description.group))
 
 
-def _change(group: PutGroup, is_removed: bool) -> GroupChange | None:
+def _change(group: RestoreGroup, is_removed: bool) -> GroupChange | None:
     """Return what is about to change in a group, for the journal; None if nothing is.
 
     :param is_removed: the group itself goes too.
@@ -275,17 +286,17 @@ def _change(group: PutGroup, is_removed: bool) -> GroupChange | None:
     return GroupChange(image._replace(offsets=offsets), after, is_removed)
 
 
-def _has_members(group: PutGroup) -> bool:
+def _has_members(group: RestoreGroup) -> bool:
     description = group.reading.description
     return description.error is None and not description.is_empty
 
 
-def _all_failed(group: PutGroup, error: ItemError) -> PutGroup:
+def _all_failed(group: RestoreGroup, error: ItemError) -> RestoreGroup:
     rows = [row._replace(status="failed", error=error) for row in group.rows]
     return group._replace(rows=rows, error=error)
 
 
-def _outcome(row: PutRow, error: KgError | ItemError | None) -> PutRow:
+def _outcome(row: RestoreRow, error: KgError | ItemError | None) -> RestoreRow:
     if error is None:
         return row._replace(status="deleted" if row.new is None else "restored")
     target = Target(row.group, row.topic, row.partition)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kgtool.changes.restore.backup import Backup
-from kgtool.changes.restore.decide import GroupWish, Wish
+from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.changes.snapshot import OffsetImage
 from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import ConfigError, KgError
@@ -26,12 +26,12 @@ class Untranslated(KgError):
     name = "UNTRANSLATED"
 
 
-Points = Callable[[GroupWish], Mapping[TopicPartition, "LogPoint | KgError"]]
+Points = Callable[[DesiredGroup], Mapping[TopicPartition, "LogPoint | KgError"]]
 """Says where each partition of a group is to go."""
 
 
 class Translator:
-    """Changes the offsets of wishes. Each group once: what was shown is what is done.
+    """Translates desired offsets. Each group once: what was shown is what is done.
 
     :param failed: hears of what can't be translated, which is left out.
     """
@@ -39,26 +39,26 @@ class Translator:
     def __init__(self, points: Points, failed: Callable[[ItemError], None]) -> None:
         self._points = points
         self._failed = failed
-        self._known: dict[str, GroupWish] = {}
+        self._known: dict[str, DesiredGroup] = {}
 
-    def translate(self, found: Iterable[GroupWish]) -> Iterator[GroupWish]:
-        """Return the wishes with offsets of the target's logs."""
-        for wish in found:
-            if wish.group not in self._known:
-                self._known[wish.group] = self._translated(wish)
-            yield self._known[wish.group]
+    def translate(self, found: Iterable[DesiredGroup]) -> Iterator[DesiredGroup]:
+        """Return the groups with offsets of the target's logs."""
+        for desired in found:
+            if desired.group not in self._known:
+                self._known[desired.group] = self._translated(desired)
+            yield self._known[desired.group]
 
-    def _translated(self, wish: GroupWish) -> GroupWish:
-        points = self._points(wish)
-        translated: dict[TopicPartition, Wish] = {}
-        for partition, one in wish.wishes.items():
+    def _translated(self, desired: DesiredGroup) -> DesiredGroup:
+        points = self._points(desired)
+        translated: dict[TopicPartition, DesiredOffset] = {}
+        for partition, one in desired.offsets.items():
             point, committed = points[partition], one.then.committed
             if isinstance(point, KgError):
-                self._failed(ItemError.of(point, Target(wish.group, *partition)))
+                self._failed(ItemError.of(point, Target(desired.group, *partition)))
             elif committed is not None:
                 committed = committed._replace(offset=point.offset, leader_epoch=point.leader_epoch)
                 translated[partition] = one._replace(then=OffsetImage(committed))
-        return wish._replace(wishes=translated)
+        return desired._replace(offsets=translated)
 
 
 def by_time(session: Any, backup: Backup) -> Points:
@@ -73,11 +73,11 @@ def by_time(session: Any, backup: Backup) -> Points:
         )
     unknown = Untranslated("The backup does not say when its last record was written.")
 
-    def points(wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
-        times = {p: one.then.time_ms for p, one in wish.wishes.items()
+    def points(desired: DesiredGroup) -> Mapping[TopicPartition, LogPoint | KgError]:
+        times = {p: one.then.time_ms for p, one in desired.offsets.items()
                  if one.then.time_ms is not None}  # fmt: skip
         logs = session.run(log_ranges(session.cluster, times, times)) if times else {}
-        found = {partition: logs.get(partition, unknown) for partition in wish.wishes}
+        found = {partition: logs.get(partition, unknown) for partition in desired.offsets}
         return {
             partition: log if isinstance(log, KgError) else log.at_time or log.end
             for partition, log in found.items()
@@ -101,11 +101,11 @@ def by_checkpoints(session: Any, topic: str) -> Points:
     """
     checkpoints = _read(session, topic)
 
-    def points(wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
+    def points(desired: DesiredGroup) -> Mapping[TopicPartition, LogPoint | KgError]:
         found: dict[TopicPartition, LogPoint | KgError] = {}
-        for partition, one in wish.wishes.items():
+        for partition, one in desired.offsets.items():
             offset = one.then.committed.offset if one.then.committed is not None else None
-            known = checkpoints.get((wish.then.group, partition), [])
+            known = checkpoints.get((desired.then.group, partition), [])
             fitting = [each for each in known if offset is not None and each.upstream <= offset]
             found[partition] = (
                 LogPoint(max(fitting).downstream, None)

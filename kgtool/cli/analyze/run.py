@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kgtool.analysis.words import duration
 from kgtool.changes.cleanup.plan import make_header
-from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem, write
+from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem, write
 from kgtool.cli.analyze.spark_session import Spark
 from kgtool.cli.analyze.table import put_table
 from kgtool.cli.cleanup.plan import WRITTEN, say_left_out, summary
@@ -246,7 +246,7 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     criteria = {} if idle_ms is None else {"idle_ms": idle_ms}
     header = make_header(output.cluster_id, "analyze", criteria, now_ms(), token(), analysis.end_ms)
     try:
-        write(Plan(header, tuple(items), tuple(left_out)), path)
+        write(CleanupPlan(header, tuple(items), tuple(left_out)), path)
     except ConfigError as error:  # the rest of what was asked for is done
         raise AnalysisError(error.message) from error
     output.note(f"Cleanup: {summary(items)}")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from kgtool import timespec
 from kgtool.changes.plan_rows import each_open, failed, open_rows, skip
 from kgtool.changes.reset.rows import members
-from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
-from kgtool.changes.restore.run import Putter, parts
+from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy, RestoreRow
+from kgtool.changes.restore.run import Restorer, parts
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import Course, not_reached
 from kgtool.cli.change.journaled import Change, wait_until_empty
@@ -35,7 +35,7 @@ from kgtool.text import escape
 class Options(NamedTuple):
     """How to put back. ``verify``: read back what was written."""
 
-    policy: Policy
+    policy: RestorePolicy
     dry_run: bool
     yes: bool
     wait_seconds: float = 0.0
@@ -43,7 +43,7 @@ class Options(NamedTuple):
     verify: bool = True
 
     @classmethod
-    def of(cls, output: Output, given: Mapping[str, Any], policy: Policy) -> Options:
+    def of(cls, output: Output, given: Mapping[str, Any], policy: RestorePolicy) -> Options:
         """Read the options of both commands; nothing has been sent yet.
 
         :raises UsageError: they contradict each other, or nobody can be asked.
@@ -53,8 +53,8 @@ class Options(NamedTuple):
         return cls(policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"])
 
 
-Source = Callable[[], Iterable[GroupWish]]
-"""Gives the wishes, each time from the beginning."""
+Source = Callable[[], Iterable[DesiredGroup]]
+"""Returns the groups to restore, each time from the beginning."""
 
 
 class PutBack:
@@ -72,7 +72,7 @@ class PutBack:
         self._options = options
         self._source = source
         self._undoes = undoes
-        self._putter = Putter(session, options.policy, verify=options.verify)
+        self._restorer = Restorer(session, options.policy, verify=options.verify)
         self._plan = Plan()
         self._wait_until: float | None = None
         self._meter = Meter(output, "Restoring")
@@ -91,7 +91,7 @@ class PutBack:
         with Meter(self._output, "Looking") as meter:
             for part in self._parts():
                 self._wait(part)
-                look = self._putter.look if self._options.dry_run else self._putter.plan
+                look = self._restorer.look if self._options.dry_run else self._restorer.plan
                 self._plan.add(look(part))
                 total += len(part)
                 meter.add(len(part))
@@ -120,12 +120,12 @@ class PutBack:
 
     # -- looking --------------------------------------------------------------------------
 
-    def _wait(self, part: Sequence[GroupWish]) -> None:
+    def _wait(self, part: Sequence[DesiredGroup]) -> None:
         """Wait for members to leave, all groups together no longer than asked for."""
         if self._options.wait_seconds:
             if self._wait_until is None:
                 self._wait_until = time.monotonic() + self._options.wait_seconds
-            names = [wish.group for wish in part]
+            names = [desired.group for desired in part]
             wait_until_empty(self._session, names, self._wait_until, self._say_wait)
 
     def _say_wait(self, busy: list[GroupDescription]) -> None:
@@ -140,8 +140,8 @@ class PutBack:
             self._change_in_parts(change, total)
             return
         # Whatever has changed since the first look stops all of it, before the first write.
-        change.lock(wish.group for wish in self._source())
-        if any(has_failed(group) for part in self._parts() for group in self._putter.look(part)):
+        change.lock(desired.group for desired in self._source())
+        if any(has_failed(group) for part in self._parts() for group in self._restorer.look(part)):
             self._only_report(is_off=True)
             return
         for part in self._parts():
@@ -151,19 +151,19 @@ class PutBack:
         canary = Course(self._session, self._output, total, yes=self._options.yes)
         done = failed = 0
         for part in canary.parts(self._parts()):
-            with change.locked(wish.group for wish in part):
+            with change.locked(desired.group for desired in part):
                 failed += self._apply(part, change)
             done += len(part)
             if not canary.goes_on(done, failed=failed):
                 self._give_up(done)
                 return
 
-    def _parts(self) -> Iterator[list[GroupWish]]:
+    def _parts(self) -> Iterator[list[DesiredGroup]]:
         return parts(self._source())
 
-    def _apply(self, part: Sequence[GroupWish], change: Change) -> int:
+    def _apply(self, part: Sequence[DesiredGroup], change: Change) -> int:
         """Put a part back; return in how many groups something failed."""
-        groups = self._putter.put(part, change)
+        groups = self._restorer.restore(part, change)
         self._meter.add(len(part))
         for group in groups:
             self._report(group)
@@ -172,9 +172,9 @@ class PutBack:
     def _give_up(self, groups: int) -> None:
         """Name the groups behind the canary."""
         for part in parts(islice(self._source(), groups, None)):
-            for wish in part:
+            for desired in part:
                 self.failed += 1
-                self._output.failed(not_reached(wish.group), quiet=True)
+                self._output.failed(not_reached(desired.group), quiet=True)
 
     # -- saying ---------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class PutBack:
         """
         late = []
         for part in self._parts():
-            groups = self._putter.look(part)
+            groups = self._restorer.look(part)
             if is_off or not self._options.dry_run:
                 late += open_rows(*groups)
                 groups = skip(groups) if is_off else [each_open(g, _not_done) for g in groups]
@@ -197,7 +197,7 @@ class PutBack:
             if not self._output.errors:
                 self._output.failed(ItemError.of(NotDone(), Target()))
 
-    def _report(self, group: PutGroup) -> None:
+    def _report(self, group: RestoreGroup) -> None:
         output = self._output
         if group.error is not None:
             self.failed += len(group.rows)
@@ -211,7 +211,7 @@ class PutBack:
                 self._report_row(row)
         self._table.add([row_of(row) for row in group.rows])
 
-    def _report_row(self, row: PutRow) -> None:
+    def _report_row(self, row: RestoreRow) -> None:
         if row.error is not None:
             self.failed += 1
             self._output.failed(row.error, row=row_of(row))
@@ -220,5 +220,5 @@ class PutBack:
             self._output.item(row_of(row))
 
 
-def _not_done(row: PutRow) -> PutRow:
+def _not_done(row: RestoreRow) -> RestoreRow:
     return failed(row, NotDone())

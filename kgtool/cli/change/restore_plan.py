@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kgtool.changes.restore.decide import PutGroup, PutRow
+from kgtool.changes.restore.decide import RestoreGroup, RestoreRow
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -31,7 +31,7 @@ class Plan:
         self.made = 0
         self.living: list[str] = []
         self.lost: list[str] = []
-        self._rows: list[PutRow] = []
+        self._rows: list[RestoreRow] = []
         self._notes: list[str] = []
 
     @property
@@ -39,7 +39,7 @@ class Plan:
         """How many offsets are to be changed."""
         return counted(self.count, "committed offset")
 
-    def add(self, groups: Iterable[PutGroup]) -> None:
+    def add(self, groups: Iterable[RestoreGroup]) -> None:
         """Take in what is to be done for some groups."""
         for group in groups:
             is_open = any(row.is_open for row in group.rows)
@@ -56,7 +56,7 @@ class Plan:
             for row in group.rows:
                 self._add_row(row, group.error)
 
-    def _add_row(self, row: PutRow, error: ItemError | None) -> None:
+    def _add_row(self, row: RestoreRow, error: ItemError | None) -> None:
         if row.is_open:
             self.count += 1
             self.deletions += row.status == "would-delete"
@@ -109,6 +109,6 @@ class Plan:
             output.note(f"… and {len(self._notes) - LINES} more notes like these.")
 
 
-def row_of(row: PutRow) -> dict[str, Any]:
+def row_of(row: RestoreRow) -> dict[str, Any]:
     """Return a row for the JSON and its like."""
     return rows_of.moved(row, RESTORE)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Result, Run, size
-from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
-from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, ItemResult, PlanRun, size
+from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, CleanupPlan, PlanItem
+from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import UNDONE
 from kgtool.changes.policy import Guard
@@ -48,16 +48,18 @@ class Options(NamedTuple):
 class Apply:
     """One run of ``cleanup apply``, from the first question to the end report."""
 
-    def __init__(self, session: Session, output: Output, plan: Plan, options: Options) -> None:
+    def __init__(
+        self, session: Session, output: Output, plan: CleanupPlan, options: Options
+    ) -> None:
         self._session = session
         self._output = output
         self._plan = plan
         self._options = options
-        self._results: list[Result] = []
+        self._results: list[ItemResult] = []
         self._journals: list[str] = []
         self._change: Change | None = None
         say = output.note_once
-        self._run = Run(session, plan, options.path, say, allow_blind=options.allow_blind)
+        self._run = PlanRun(session, plan, options.path, say, allow_blind=options.allow_blind)
 
     def run(self) -> int:
         """Do it; return the exit status."""
@@ -65,7 +67,7 @@ class Apply:
             self._look()
             return self._report()
         header = self._plan.header
-        with Progress(folder(), header.id, self._session.cluster_id) as progress:
+        with PlanProgress(folder(), header.id, self._session.cluster_id) as progress:
             self._journals = list(progress.journals)
             left = self._settle(progress.results)
             if not left:
@@ -119,7 +121,7 @@ class Apply:
             is_blind=self._run.hidden.is_blind,
         )  # fmt: skip
 
-    def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
+    def _work(self, left: Sequence[PlanItem], progress: PlanProgress) -> None:
         meter = Meter(self._output, "Cleaning up", len(left))
         course = Course(self._session, self._output, len(left), yes=self._options.yes)
         done: list[PlanItem] = []
@@ -132,7 +134,7 @@ class Apply:
                     done += items
                     skipped, failed = self._troubles()
                     if not course.goes_on(len(done), failed=failed, skipped=skipped):
-                        self._take([Result(item, "not-reached") for item in left[len(done) :]])
+                        self._take([ItemResult(item, "not-reached") for item in left[len(done) :]])
                         break
                     self._wait(len(items), began, len(done) < len(left))
         except BaseException as error:
@@ -163,7 +165,7 @@ class Apply:
 
     # -- saying ---------------------------------------------------------------------------
 
-    def _take(self, results: Sequence[Result]) -> None:
+    def _take(self, results: Sequence[ItemResult]) -> None:
         for result in results:
             self._results.append(result)
             if result.error is None:
@@ -210,7 +212,7 @@ def _can_be_undone(journal: str) -> bool:
         return False
 
 
-def row_of(result: Result) -> dict[str, Any]:
+def row_of(result: ItemResult) -> dict[str, Any]:
     """Return a result as a row."""
     item, error = result.item, result.error
     return rows_of.of(
@@ -219,7 +221,7 @@ def row_of(result: Result) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
+def show_plan(output: Output, plan: CleanupPlan, left: Sequence[PlanItem]) -> None:
     """Say on stderr what is about to happen."""
     header = plan.header
     output.note(escape(f"Plan {header.id}, made {header.made_at} by {header.made_by}."))

@@ -12,7 +12,7 @@ from kgtool.changes.cleanup import commit_times_file, plan_file
 from kgtool.changes.cleanup.commit_times_file import KnownTimes
 from kgtool.changes.cleanup.criteria import Criteria
 from kgtool.changes.cleanup.plan import make_plan
-from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem
+from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
@@ -50,7 +50,7 @@ def make(
     selection = asked if asked.is_given else asked._replace(all_groups=True)
     chosen = choose(session, output, selection, CLEANUP_PLAN)
     given = {key: value for key, value in asked._asdict().items() if value}
-    told = None if times is None else commit_times_file.teller(times)
+    told = None if times is None else commit_times_file.times_of(times)
     making = make_plan(
         session.cluster, chosen.groups, chosen.kinds, criteria, given, now_ms(), token(),
         told,
@@ -101,7 +101,7 @@ def row_of(item: PlanItem) -> dict[str, Any]:
     return rows_of.of(item, CLEANUP_PLAN, offsets=len(item.offsets), why=list(item.why))
 
 
-def _show(output: Output, plan: Plan, looked_at: int) -> None:
+def _show(output: Output, plan: CleanupPlan, looked_at: int) -> None:
     rows = [row_of(item) for item in plan.items]
     for row in rows:
         output.row(row)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kgtool import timespec
 from kgtool.changes.cleanup import progress
-from kgtool.changes.journal.history import Entry, entries, prune, sweep
+from kgtool.changes.journal.history import JournalEntry, entries, prune, sweep
 from kgtool.changes.journal.journal import RUNNING
 from kgtool.cli.change.journaled import folder
 from kgtool.cli.options.declare import declare, flag, option
@@ -53,7 +53,9 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     return output.finish()
 
 
-def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) -> list[Entry]:
+def _prune(
+    output: Output, found: list[JournalEntry], before_ms: int, dry_run: bool
+) -> list[JournalEntry]:
     """Remove old journals; the rows are those that are (or would be) gone."""
     if dry_run:
         gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]

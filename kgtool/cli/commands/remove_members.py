@@ -8,7 +8,7 @@ from typing import Any
 
 from kgtool import timespec
 from kgtool.changes.groups import members as removal
-from kgtool.changes.groups.members import Choice, GroupRemovals, MemberRemoval
+from kgtool.changes.groups.members import GroupRemovals, MemberChoice, MemberRemoval
 from kgtool.changes.plan_rows import skip
 from kgtool.changes.reset.rows import members
 from kgtool.cli.change import confirm
@@ -71,7 +71,7 @@ def command(
     streams groups can't. It needs READ on the group, and can't be undone.
     """
 
-    choice = Choice(**chosen)
+    choice = MemberChoice(**chosen)
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
     wait = timespec.waiting_seconds(wait_empty)
@@ -94,7 +94,7 @@ def command(
 
 
 def _find(
-    session: Session, output: Output, names: Sequence[str], choice: Choice
+    session: Session, output: Output, names: Sequence[str], choice: MemberChoice
 ) -> list[GroupRemovals]:
     """Describe the groups; say what can't be done, and return what can."""
     found = []

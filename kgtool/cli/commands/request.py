@@ -13,7 +13,7 @@ import click
 
 from kgtool.changes.raw_request import (
     Answer,
-    Part,
+    RoutedRequest,
     check_version,
     common_version,
     find_api,
@@ -195,7 +195,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
     output.begin(REQUEST)
     goes_to = GOES_TO[schema_of(wanted.api).ROUTE]
     output.note(f"Without a cluster: where it goes ({goes_to}) is open.")
-    _would_send(output, wanted, [Part(ANY, wanted.request(version))], version, "kgtool")
+    _would_send(output, wanted, [RoutedRequest(ANY, wanted.request(version))], version, "kgtool")
     return output.finish()
 
 
@@ -213,7 +213,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
         if wanted.broker is None:
             parts = session.run(route(session.cluster, request))
         else:
-            parts = [Part(wanted.broker, request)]
+            parts = [RoutedRequest(wanted.broker, request)]
         if wanted.dry_run:
             _would_send(output, wanted, parts, version, settings.client_id)
             return output.finish()
@@ -230,7 +230,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
 
 
 def _would_send(
-    output: Output, wanted: Wanted, parts: Sequence[Part], version: int, client_id: str
+    output: Output, wanted: Wanted, parts: Sequence[RoutedRequest], version: int, client_id: str
 ) -> None:
     for part in parts:
         row = _row(wanted, part, version, client_id)
@@ -241,7 +241,7 @@ def _would_send(
         output.item(row)
 
 
-def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
+def _row(wanted: Wanted, part: RoutedRequest, version: int, client_id: str) -> dict[str, Any]:
     """Return what is known before the answer: the request as JSON and as bytes."""
     row: dict[str, Any] = {
         "api": wanted.api,

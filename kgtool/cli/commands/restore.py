@@ -10,8 +10,8 @@ import click
 
 from kgtool.changes.restore import translate
 from kgtool.changes.restore.backup import Backup, open_backup
-from kgtool.changes.restore.decide import GroupWish, Policy
-from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
+from kgtool.changes.restore.decide import DesiredGroup, RestorePolicy
+from kgtool.changes.restore.from_backup import BackupSelection, desired_groups, mapping
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
 from kgtool.cli.change.restore import Options, PutBack
@@ -59,12 +59,12 @@ def command(
     takes a restore back.
     """
     force, is_other = given["force"], given["other_cluster"]
-    policy = Policy(force, create=given["create"], as_member=given["as_member"])
+    policy = RestorePolicy(force, create=given["create"], as_member=given["as_member"])
     options = Options.of(output, given, policy)._replace(verify=given["verify"])
     if by_time and checkpoints is not None:
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
-    selecting = Selecting(
+    selecting = BackupSelection(
         chooser(selection),
         lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
         mapping(given["map_group"], "map-group"),
@@ -84,8 +84,8 @@ def command(
         elif checkpoints is not None:
             translator = Translator(translate.by_checkpoints(session, checkpoints), output.failed)
 
-        def source() -> Iterable[GroupWish]:
-            found = wishes(backup, selecting)
+        def source() -> Iterable[DesiredGroup]:
+            found = desired_groups(backup, selecting)
             return found if translator is None else translator.translate(found)
 
         work = PutBack(session, output, options, source)

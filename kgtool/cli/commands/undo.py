@@ -13,14 +13,14 @@ import click
 from kgtool import config
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import JournalError
-from kgtool.changes.journal.remote import Copy, fetch
-from kgtool.changes.restore.decide import Policy
+from kgtool.changes.journal.remote import RemoteCopy, fetch
+from kgtool.changes.restore.decide import RestorePolicy
 from kgtool.changes.restore.from_journal import (
     check,
+    desired_groups,
     mark_undone,
     not_covered,
     plan_configs,
-    wishes,
 )
 from kgtool.cli.change.journaled import folder
 from kgtool.cli.change.restore import Options, PutBack
@@ -74,7 +74,7 @@ def command(
     """
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
-    policy = Policy(force=given["force"], exact=True, as_member=given["as_member"])
+    policy = RestorePolicy(force=given["force"], exact=True, as_member=given["as_member"])
     options = Options.of(output, given, policy)
     url = path if path is not None and "://" in path else None
     with ExitStack() as stack:
@@ -90,7 +90,7 @@ def command(
 
 
 def _run(
-    settings: Settings | None, output: Output, entry: history.Entry | None, options: Options,
+    settings: Settings | None, output: Output, entry: history.JournalEntry | None, options: Options,
     url: str | None,
 ) -> int:  # fmt: skip
     with open_session(settings or _where(entry), progress=True) as session:
@@ -102,13 +102,13 @@ def _run(
     marks = entry.path.read_bytes()[size:] if url is not None else b""
     if url is not None and marks:
         try:
-            Copy(url, goes_on=True).put(marks)
+            RemoteCopy(url, goes_on=True).put(marks)
         except JournalError as error:  # it takes nothing from what was done
             output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
     return status
 
 
-def _where(entry: history.Entry | None) -> Settings:
+def _where(entry: history.JournalEntry | None) -> Settings:
     """Return how the cluster was reached when the change was made."""
     found = None
     if entry is not None and entry.context is not None:
@@ -120,12 +120,12 @@ def _where(entry: history.Entry | None) -> Settings:
     return found
 
 
-def _last(session: Session, output: Output) -> history.Entry:
+def _last(session: Session, output: Output) -> history.JournalEntry:
     known = history.entries(folder(), lambda error: output.note(escape(f"Note: {error}")))
     return history.last(known, session.cluster_id)
 
 
-def _undo(session: Session, output: Output, entry: history.Entry, options: Options) -> int:
+def _undo(session: Session, output: Output, entry: history.JournalEntry, options: Options) -> int:
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
     reason = entry.header.get("reason")
@@ -142,7 +142,7 @@ def _undo(session: Session, output: Output, entry: history.Entry, options: Optio
         output.note(escape(warning))
     if history.is_about_configs(entry.path):
         return _undo_configs(session, output, entry, options, is_lost=lost is not None)
-    work = PutBack(session, output, options, lambda: wishes(entry.path), entry.id)
+    work = PutBack(session, output, options, lambda: desired_groups(entry.path), entry.id)
     work.run()
     if not work.done and not work.failed:
         output.note("There is nothing to restore.")
@@ -152,7 +152,12 @@ def _undo(session: Session, output: Output, entry: history.Entry, options: Optio
 
 
 def _undo_configs(
-    session: Session, output: Output, entry: history.Entry, options: Options, *, is_lost: bool
+    session: Session,
+    output: Output,
+    entry: history.JournalEntry,
+    options: Options,
+    *,
+    is_lost: bool,
 ) -> int:
     """Set configs of groups as they were."""
     output.begin(CONFIGS_ALTER, session.cluster_id)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from kgtool import GroupAdmin, KgError, TopicPartition
-from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.policy import TooMany
 from kgtool.changes.restore import run as restoring
-from kgtool.changes.restore.decide import PutGroup
+from kgtool.changes.restore.decide import RestoreGroup
 from kgtool.errors import ConfigError, UsageError
 from tests.cli.run import call
 from tests.support import clients
@@ -23,7 +23,7 @@ from tests.support import clients
 KEY = "consumer.session.timeout.ms"
 
 
-def statuses(groups: list[PutGroup]) -> dict[tuple[str, int], str]:
+def statuses(groups: list[RestoreGroup]) -> dict[tuple[str, int], str]:
     return {
         (row.group, row.partition): row.error.name if row.error else row.status
         for group in groups
@@ -237,7 +237,7 @@ class TestCleanup:
         """Was: the next run of the plan asks the cluster again, and nobody knows why."""
         plan = admin.cleanup_plan([at_four[0]])
         full = OSError(errno.ENOSPC, "No space left on device")
-        monkeypatch.setattr(Progress, "finish", lambda *_: full)
+        monkeypatch.setattr(PlanProgress, "finish", lambda *_: full)
         said = r"plan-.*\.progress can't be written: No space left on device"
         with pytest.warns(UserWarning, match=said):
             (result,) = admin.cleanup_apply(plan)
