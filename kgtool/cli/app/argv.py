@@ -1,9 +1,9 @@
 """Reads a command line just far enough to know which form it has; needs no Click.
 
-A word is an option's value where an option before it takes one, so ``--group list`` never looks
-like the command ``list``. Every spelling becomes the long one: ``-g X`` and ``-g=X``, ``-ojson``,
-and the long options with a single dash that jopt-simple accepts (``-list``, ``-group=g``). Any
-other ``-word`` is refused, so that ``delete -gbilling`` never means a group that was not typed.
+A word after an option that takes a value is that value: ``--group list`` is not the command
+``list``. All spellings become the long one: ``-g X`` and ``-g=X``, ``-ojson``, and the long options
+with a single dash that jopt-simple accepts (``-list``, ``-group=g``). Any other ``-word`` is
+refused, so that ``delete -gbilling`` never means a group that was not typed.
 
 >>> scan(["-list", "-g", "-describe"]).words
 ['--list', '--group', '-describe']
@@ -22,15 +22,12 @@ NO, YES, MAYBE = "no", "yes", "maybe"
 """Whether an option takes a value."""
 
 
-def _takes(value: str) -> str:
-    return NO if not value else MAYBE if value.startswith("[") else YES
-
-
 _DECLARED = (*OWN_OPTIONS, *KAFKA_OPTIONS, *VIEW_OPTIONS, "--committed")
-_TAKES = {name: _takes(value) for name, value in map(parts, _DECLARED)}
-VALUE, OPTIONAL_VALUE, FLAGS = (
-    {name for name in _TAKES if _TAKES[name] == takes} for takes in (YES, MAYBE, NO)
-)
+TAKES_VALUE = {
+    name: NO if not value else MAYBE if value.startswith("[") else YES
+    for name, value in map(parts, _DECLARED)
+}
+"""The options of Kafka's form, which include those that stand before a command."""
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 """Kafka's actions, in the order in which Kafka's tool names them."""
 
@@ -43,55 +40,52 @@ FORMATS = ("text", "json", "ndjson", "csv", "yaml")
 REPEATABLE = {"group", "topic", "match", "exclude"}
 
 
-class Scan(NamedTuple):
-    """What a command line looks like from afar."""
+class CommandLine(NamedTuple):
+    """Kafka's form, or a subcommand form up to the command."""
 
     words: list[str]
-    """The command line, with its options spelled out as far as they were read."""
+    """All words; the options that were read are spelled out."""
     options: list[tuple[str, str | None]]
     """The options before the first bare word, with their values."""
     command: str | None
     """The first bare word."""
     strays: list[str]
-    """Bare words behind an action of Kafka's form: they belong to nothing."""
+    """Bare words after an action of Kafka's form, which takes none."""
 
     @property
     def names(self) -> set[str]:
-        """The options that were given."""
+        """The names of the options."""
         return {name for name, _ in self.options}
 
     def values(self, *names: str) -> list[tuple[str, str]]:
-        """Return some options that were given, with their values."""
+        """Return the options of these names that have a value."""
         return [
             (name, value) for name, value in self.options if name in names and value is not None
         ]
 
     @property
     def action(self) -> str:
-        """Kafka's action that stands before the first bare word; "" if there is none."""
+        """Kafka's action before the first bare word; "" if there is none."""
         return next((action for action in ACTIONS if action in self.names), "")
 
     @property
     def repeated(self) -> str | None:
-        """The first option given twice though it takes one value."""
-        seen = set()
+        """The first option given twice although it takes one value."""
+        given = set()
         for name, _ in self.options:
-            if name in seen and name not in FLAGS and name not in REPEATABLE:
+            if name in given and TAKES_VALUE[name] != NO and name not in REPEATABLE:
                 return name
-            seen.add(name)
+            given.add(name)
         return None
 
 
-def scan(arguments: Sequence[str]) -> Scan:
-    """Read Kafka's form, or the part of a subcommand form before the command.
-
-    Behind the first bare word nothing is rewritten: the command knows its own options.
-    """
+def scan(arguments: Sequence[str]) -> CommandLine:
+    """Read Kafka's form, or a subcommand form up to the command, which reads the rest itself."""
     words: list[str] = []
     options: list[tuple[str, str | None]] = []
     strays: list[str] = []
     read = 0
-    for name, value, spelled in _walk(arguments, _TAKES):
+    for name, value, spelled in _walk(arguments, TAKES_VALUE):
         read += len(spelled)
         if spelled == [""]:  # "$EXTRA" that is not set: Kafka's tool passes over it
             continue
@@ -101,8 +95,8 @@ def scan(arguments: Sequence[str]) -> Scan:
         elif any(name in ACTIONS for name, _ in options):
             strays += spelled
         else:
-            return Scan([*words, *arguments[read:]], options, spelled[0], [])
-    return Scan(words, options, None, strays)
+            return CommandLine([*words, *arguments[read:]], options, spelled[0], [])
+    return CommandLine(words, options, None, strays)
 
 
 def spell_out(
@@ -140,17 +134,14 @@ def _walk(
         name, equals, value = word.removeprefix("--").partition("=")
         if equals:
             yield name, value, [word]
-        elif _takes_next(takes.get(name, NO), arguments, index):
+        elif index < len(arguments) and (
+            takes.get(name) == YES
+            or (takes.get(name) == MAYBE and not arguments[index].startswith("-"))
+        ):
             yield name, arguments[index], [word, arguments[index]]
             index += 1
         else:
             yield name, None, [word]
-
-
-def _takes_next(takes: str, arguments: Sequence[str], index: int) -> bool:
-    if index >= len(arguments):
-        return False
-    return takes == YES or (takes == MAYBE and not arguments[index].startswith("-"))
 
 
 def _long(word: str, known: Mapping[str, str]) -> str:
@@ -165,30 +156,30 @@ def _long(word: str, known: Mapping[str, str]) -> str:
         return f"--{long}{equals}{value}"
     if word[1] == "o" and word[2:] in FORMATS and "output" in known:
         return f"--output={word[2:]}"
-    raise _unknown(word, name, known)
-
-
-def _unknown(word: str, name: str, known: Mapping[str, str]) -> Exception:
-    from kgtool.cli.app.suggest import did_you_mean
     from kgtool.errors import UsageError
 
+    raise UsageError(f"No such option '{word}'{_advice(name, known)}")
+
+
+def _advice(name: str, known: Mapping[str, str]) -> str:
+    """Return the end of the refusal of an unknown option with one dash."""
+    from kgtool.cli.app.suggest import did_you_mean
+
     if len(name) == 1:
-        return UsageError(f"No such option '{word}': --help shows the options there are.")
+        return ": --help shows the options there are."
     long = SHORT.get(name[:1], "")
     if long == "output" and (near := did_you_mean(name[1:], FORMATS, shown="-o {}".format)):
-        return UsageError(f"No such option '{word}'{near}")
-    if long in known and (near := did_you_mean(name, known)) == "":
-        if known[long] == NO:
-            return UsageError(f"No such option '{word}': write -{name[0]} or --{long}, apart.")
-        return UsageError(
-            f"No such option '{word}': write -{name[0]} {name[1:]} or --{long} {name[1:]}."
-        )
+        return near
     near = did_you_mean(name, known, shown="--{}".format)
-    return UsageError(f"No such option '{word}'{near or ': long options have two dashes.'}")
+    if near or long not in known:
+        return near or ": long options have two dashes."
+    if known[long] == NO:
+        return f": write -{name[0]} or --{long}, apart."
+    return f": write -{name[0]} {name[1:]} or --{long} {name[1:]}."
 
 
 def last_value(arguments: Iterable[str], name: str) -> str | None:
-    """Return the last value given to an option anywhere, to report errors in the right format."""
+    """Return the last value of an option anywhere on the line, which need not be valid."""
     found, is_next = None, False
     short = next((letter for letter, long in SHORT.items() if long == name), None)
     for word in arguments:

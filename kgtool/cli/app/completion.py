@@ -1,14 +1,15 @@
-"""Names for the completions of shells: groups and topics of the cluster that a line is about.
+"""Names for shell completions: groups, topics and contexts, of the cluster that the line names.
 
 ``_KGTOOL_COMPLETE=groups kgtool WORD...`` prints one name a line, or nothing: never an error, and
-never later than 300 ms after it was started, because somebody waits at a prompt. The scripts in
-``completions/`` call it with the words of the line as they stand.
+never later than 300 ms after its start, because somebody waits at a prompt. The scripts in
+``completions/`` call it with the words of the line.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -22,46 +23,38 @@ VARIABLE = "_KGTOOL_COMPLETE"
 BUDGET_VARIABLE = "KGTOOL_COMPLETE_MS"
 BUDGET_MS = 300
 _EXIT_MS = 20
-"""What it takes to end."""
+"""How long the exit takes."""
 
 
-def names(kind: str, words: Sequence[str]) -> int:
-    """Print the names of a kind (``groups``, ``topics``, ``contexts``); always status 0."""
+def print_names(kind: str, words: Sequence[str]) -> int:
+    """Print the names of a kind (``groups``, ``topics``, ``contexts``); return 0."""
     budget = os.environ.get(BUDGET_VARIABLE, "")
     budget_ms = int(budget) if budget.isascii() and budget.isdigit() else BUDGET_MS
     left_ms = budget_ms - _age_ms() - _EXIT_MS
     if left_ms <= 0 or kind not in _KINDS:
         return 0
-    _end_in(left_ms / 1000)
+    # Also while a name server is being waited for.
+    deadline = threading.Timer(left_ms / 1000, os._exit, (0,))
+    deadline.daemon = True
+    deadline.start()
     try:
         # No control character reaches the shell.
         typeable = [name for name in _KINDS[kind](words, int(left_ms)) if name.isprintable()]
         sys.stdout.write("".join(f"{name}\n" for name in sorted(filter(None, typeable))))
         sys.stdout.flush()
-    except Exception:  # noqa: BLE001 - whatever it is, a prompt is no place to say it
+    except Exception:  # noqa: BLE001 - a prompt is no place for any error
         return 0
     return 0
 
 
 def _age_ms() -> float:
-    """Return how long this process has been running; its CPU time where that is not known."""
+    """Return the age of this process; its CPU time where that is unknown."""
     try:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
         return (time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000
     except (OSError, ValueError, IndexError, AttributeError):
         return time.process_time() * 1000
-
-
-def _end_in(seconds: float) -> None:
-    """End the process by then, also while a name server is being waited for."""
-    import threading
-
-    def end() -> None:
-        time.sleep(seconds)
-        os._exit(0)
-
-    threading.Thread(target=end, daemon=True).start()
 
 
 def _groups(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
@@ -92,7 +85,7 @@ _KINDS: dict[str, Callable[[Sequence[str], int], Iterable[str]]] = {
 
 
 def _session(words: Sequence[str], timeout_ms: int) -> Session:
-    """Return a session by the options of the line, which need not be complete."""
+    """Return a session as the options of the line, which may be incomplete, ask for."""
     from kgtool import config
     from kgtool.net.session import Session
 

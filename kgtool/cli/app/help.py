@@ -1,4 +1,4 @@
-"""What every command's help has in common: short where all are the same, examples at the end."""
+"""Base classes of the commands: all spellings of options, and help that ends with examples."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ COMMON = (
     "--bootstrap-server", "--command-config", "--context", "--timeout", "--output", "--no-color",
     "--debug",
 )  # fmt: skip
-"""Options of (nearly) every command: named there, described by ``kgtool --help``."""
-
+"""Options of nearly every command: its help only names them."""
 
 SECTIONS = {
     "Which groups": "group all_groups match regex exclude state type_",
@@ -27,20 +26,20 @@ SECTIONS = {
     "How to do it": "execute export create wait_empty all_or_nothing force yes confirm reason "
     "journal_copy dry_run canary max_delete",
 }
-"""The options by heading, in the commands that have most of them."""
+"""The options by heading, in the help of the ``LONG`` commands."""
 LONG = ("describe", "lag", "reset-offsets")
 WIDEST = 26
-"""Columns of an option's name; a longer one has its text below."""
+"""Columns of an option's name; the text of a longer one is below it."""
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help, which also is the EXAMPLES of its man page."""
+    """Return the end of a command's help, which is also the EXAMPLES section of its man page."""
     folded = (part for line in lines for part in fold(line))
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in folded)
 
 
 def fold(line: str, width: int = 74) -> list[str]:
-    """Break a command line before options, as a shell lets one, where it is too long.
+    """Break a long command line before options, with backslashes.
 
     >>> fold("kgtool list --match billing --state Empty", 30)
     ['kgtool list --match billing \\\\', '    --state Empty']
@@ -71,35 +70,24 @@ def takes(option: click.Option) -> str:
     """Return whether an option takes a value: ``argv.NO``, ``YES`` or ``MAYBE``."""
     if option.is_flag or option.count:
         return NO
-    # An optional value has a flag_value for when there is none.
     return MAYBE if getattr(option, "_flag_needs_value", False) else YES
 
 
-def add_short_options(command: click.Command) -> None:
-    """Declare ``-g`` wherever there is ``--group``, and so on."""
-    for parameter in command.params:
-        for letter, long in SHORT.items():
-            if f"--{long}" in parameter.opts and f"-{letter}" not in parameter.opts:
-                parameter.opts.insert(0, f"-{letter}")
+_SELECTING = {"--match", "--exclude", "--regex", "--state", "--type", "--out", "paths"}
+"""Parameters that select what a command is about, or where it writes."""
 
 
-_CHOOSING = {"--match", "--exclude", "--regex", "--state", "--type", "--out", "paths"}
-"""Options, and an argument, that choose what a command is about, or where it writes."""
-
-
-def refuse_empty(command: click.Command) -> None:
-    """Refuse ``""``, as an unset variable leaves it, where it would widen what is meant.
-
-    ``pathlib`` takes it for the current folder; ``--exclude ''`` spares no group.
-    """
-    for parameter in command.params:
-        is_optional = isinstance(parameter, click.Option) and takes(parameter) == MAYBE
-        chooses = isinstance(parameter.type, click.Path) or _CHOOSING & set(parameter.opts)
-        if chooses and not is_optional:
-            _refuse_empty(parameter)
+def _selects(parameter: click.Parameter) -> bool:
+    is_optional = isinstance(parameter, click.Option) and takes(parameter) == MAYBE
+    is_path = isinstance(parameter.type, click.Path)
+    return not is_optional and (is_path or not _SELECTING.isdisjoint(parameter.opts))
 
 
 def _refuse_empty(parameter: click.Parameter) -> None:
+    """Refuse ``""``, as an unset variable leaves it, where it would select more than was meant.
+
+    ``pathlib`` takes it for the current folder; ``--exclude ''`` spares no group.
+    """
     cast = parameter.type_cast_value
 
     def checked(ctx: click.Context, value: Any) -> Any:
@@ -112,13 +100,17 @@ def _refuse_empty(parameter: click.Parameter) -> None:
     parameter.type_cast_value = checked  # type: ignore[method-assign]
 
 
-class _Spelled(click.Command):
-    """What commands and groups of them have: short options, one spelling, no empty values."""
+class BaseCommand(click.Command):
+    """Adds short options (``-g`` to ``--group``), accepts all spellings, refuses empty values."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        add_short_options(self)
-        refuse_empty(self)
+        for parameter in self.params:
+            for letter, long in SHORT.items():
+                if f"--{long}" in parameter.opts and f"-{letter}" not in parameter.opts:
+                    parameter.opts.insert(0, f"-{letter}")
+            if _selects(parameter):
+                _refuse_empty(parameter)
 
     def parse_args(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         """Read the arguments with every option in its long form."""
@@ -133,29 +125,25 @@ class _Spelled(click.Command):
         return super().parse_args(ctx, words)
 
 
-class Command(_Spelled):
+class Command(BaseCommand):
     """A command, whose help only names the options that all commands have."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, in the long commands by what they are for."""
-        places = {name: title for title, names in SECTIONS.items() for name in names.split()}
+        """Write the options, those of the long commands by purpose; arguments are in the usage."""
+        titles = {name: title for title, names in SECTIONS.items() for name in names.split()}
         is_long = self.name in LONG
-        own: dict[str, list[tuple[str, str]]] = {
-            title: [] for title in (SECTIONS if is_long else ("Options",))
-        }
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
         common = []
         for parameter in self.get_params(ctx):
             record = None
-            if is_long and parameter.opts[-1] == "--help":
-                common.append("--help")
-            elif isinstance(parameter, click.Option):  # arguments are in the usage line
+            if isinstance(parameter, click.Option):
                 record = parameter.get_help_record(ctx)
-            if record is not None and is_common(parameter):
+            if is_common(parameter) or (is_long and parameter.opts[-1] == "--help"):
                 common.append(max(parameter.opts, key=len))
             elif record is not None:
-                own[places[parameter.name or ""] if is_long else "Options"].append(record)
-        widest = max(min(len(name), WIDEST) for records in own.values() for name, _ in records)
-        for title, records in own.items():
+                sections[titles[parameter.name or ""] if is_long else "Options"].append(record)
+        widest = max(min(len(name), WIDEST) for records in sections.values() for name, _ in records)
+        for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     aligned = [(name.ljust(widest), text) for name, text in records]
@@ -165,7 +153,7 @@ class Command(_Spelled):
             formatter.write_text(f"Common options (kgtool --help): {', '.join(common)}.")
 
 
-class Group(_Spelled, click.Group):
+class Group(BaseCommand, click.Group):
     """A command that has commands of its own."""
 
     command_class = Command

@@ -1,7 +1,7 @@
 """Kafka's form: ``kgtool --bootstrap-server b:9092 --describe --group g``.
 
-One Click command with every option of kafka-consumer-groups.sh 4.3.1 and kgtool's own. What may
-stand together is decided by ``checks`` before Click looks; the work is done by the commands.
+One Click command with all options of kafka-consumer-groups.sh 4.3.1 and kgtool's own. Combinations
+are checked by ``kafka_refusals`` before Click reads the line; the commands do the work.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import click
 from click.core import ParameterSource
 
 from kgtool.cli.app import kafka_refusals
-from kgtool.cli.app.argv import ACTIONS, Scan
-from kgtool.cli.app.help import add_short_options, refuse_empty
+from kgtool.cli.app.argv import ACTIONS, CommandLine
+from kgtool.cli.app.help import BaseCommand
 from kgtool.cli.app.overview import KAFKA_OPTIONS, kafka_help, parts
 from kgtool.cli.options.declare import overviewed
 from kgtool.cli.options.group_selection import Selection
@@ -48,11 +48,11 @@ _KAFKAS = frozenset((
     "state", "to_current", "to_datetime", "to_earliest", "to_latest", "to_offset", "topic", "type",
     "verbose",
 ))  # fmt: skip
-"""Options of Kafka's tool that it takes with any action, or refuses itself."""
+"""Options that Kafka's tool takes with any action, or refuses itself."""
 
 
-class KafkaForm(click.Command):
-    """Shows the help of Kafka's form, which is also ``kgtool help kafka``."""
+class KafkaForm(BaseCommand):
+    """Shows the help of Kafka's form, as ``kgtool help kafka`` does."""
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the help text that is also shown without Click."""
@@ -65,10 +65,10 @@ def _kafka_params(function: F) -> F:
     return overviewed(function, texts, _TYPES, metavars=False)
 
 
-def check_line(seen: Scan) -> None:
+def check_line(line: CommandLine) -> None:
     """Raise UsageError for what Kafka's tool refuses, before Click reads the line."""
-    names_one = bool(seen.names & {"bootstrap-server", "command-config", "context"})
-    kafka_refusals.check(seen, names_one or has_cluster())
+    names_cluster = bool(line.names & {"bootstrap-server", "command-config", "context"})
+    kafka_refusals.check(line, names_cluster or has_cluster())
 
 
 @click.command("kgtool", cls=KafkaForm, context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,8 +101,8 @@ def kafka_form(**given: Any) -> int:
 def _check_own_options(action: str, command: click.Command) -> None:
     """Refuse an option of kgtool's own that the action's command does not have.
 
-    Kafka's tool passes over those of its own that an action does not use; passed over here,
-    ``--delete --lagging`` would delete more than was meant.
+    Kafka's tool ignores those of its options that an action does not use. If kgtool's were ignored
+    as well, ``--delete --lagging`` would delete more than was meant.
     """
     context = click.get_current_context()
     known = {param.name for param in command.params} | _KAFKAS
@@ -110,7 +110,3 @@ def _check_own_options(action: str, command: click.Command) -> None:
         given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if given and param.name not in known:
             raise UsageError(f"{max(param.opts, key=len)} does not go with --{action}.")
-
-
-add_short_options(kafka_form)
-refuse_empty(kafka_form)

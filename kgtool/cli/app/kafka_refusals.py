@@ -1,7 +1,6 @@
 """What Kafka's form refuses, in the order and in the words of ConsumerGroupCommand 4.3.1.
 
-Every refusal is one line and exit status 2; the usage table that Kafka's tool prints after it is
-left out (foot-gun F19). ``facts``: section 1.2 of the measured command line.
+Every refusal is one line and exit status 2, without the usage table of Kafka's tool (foot-gun F19).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgtool import timespec
-from kgtool.cli.app.argv import ACTIONS, FLAGS, OPTIONAL_VALUE, VALUE, Scan
+from kgtool.cli.app.argv import ACTIONS, NO, TAKES_VALUE, YES, CommandLine
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.options.types import parse_topic
 from kgtool.errors import UsageError
@@ -18,16 +17,16 @@ STRATEGIES = (
     "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current",
     "shift-by", "from-file", "like",
 )  # fmt: skip
-"""``--reset-offsets`` takes exactly one of these, compared in this order; ``like`` is our own."""
+"""``--reset-offsets`` takes one of these, checked in this order; ``like`` is kgtool's own."""
 
 _SCENARIOS = (
     "from-file", "shift-by", "to-offset", "to-earliest", "to-current", "to-latest", "by-duration",
     "to-datetime",
 )  # fmt: skip
-"""The same in the order in which they were printed; Kafka's own varies from run to run."""
+"""The order in which a refusal lists them; that of Kafka's tool varies from run to run."""
 
 _SCOPES = {"all-topics", "topic", "from-file", "like"}
-"""What says which offsets a reset is about."""
+"""The options that say which offsets to reset."""
 
 _ONLY_WITH = {
     "members": ("describe",),
@@ -48,77 +47,76 @@ TYPES = ("Consumer", "Classic")
 
 
 class Refusal(UsageError):
-    """A usage error that Kafka's tool has words for; they are printed as they are."""
+    """A usage error in the words of Kafka's tool, printed without a prefix."""
 
     is_verbatim = True
 
 
-def check(seen: Scan, has_bootstrap: bool) -> None:
+def check(line: CommandLine, has_bootstrap: bool) -> None:
     """Raise UsageError for the first thing that is wrong with a command line of Kafka's form.
 
-    The order is that of the Java tool: what the parser refuses, ``checkArgs``, the number of
-    actions, and last what it finds out while it runs.
+    The order is that of the Java tool: its parser, ``checkArgs``, the number of actions, and the
+    checks of the action itself.
     """
-    _check_words(seen)
-    names = seen.names
+    _check_words(line)
+    names = line.names
     _check_available(names)
     if "validate-regex" not in names and "bootstrap-server" not in names and not has_bootstrap:
         raise Refusal('Missing required argument "[bootstrap-server]"')
     for action, check_arguments in _CHECK_ARGS.items():
         if action in names:
-            check_arguments(seen)
+            check_arguments(line)
     _check_groups(names)
     actions = [action for action in ACTIONS if action in names]
     if len(actions) != 1:
         listed = ", ".join(f"--{action}" for action in ACTIONS)
         raise Refusal(f"Command must include exactly one action: {listed}")
-    _check_run(actions[0], seen)
+    _check_run(actions[0], line)
 
 
-def _check_run(action: str, seen: Scan) -> None:
+def _check_run(action: str, line: CommandLine) -> None:
     """Refuse what the Java tool refuses, or stumbles over, after it has begun to work."""
-    if seen.repeated:
+    if line.repeated:
         raise UsageError(
-            f"Found multiple arguments for option {seen.repeated}, but you asked for only one"
+            f"Found multiple arguments for option {line.repeated}, but you asked for only one"
         )
     if action != "validate-regex":
-        for name, value in seen.values("to-offset", "shift-by"):
+        for name, value in line.values("to-offset", "shift-by"):
             timespec.parse_long(value, name)  # also with an action that does not use it
     if action == "list":
-        for name, value in seen.values("state", "type"):
+        for name, value in line.values("state", "type"):
             parse_choices(value, *(("state", STATES) if name == "state" else ("types", TYPES)))
     elif action == "reset-offsets":
-        _check_reset_scope(seen.names)
+        _check_reset_scope(line.names)
     if action in ("delete-offsets", "reset-offsets"):
-        for _, value in seen.values("topic"):
+        for _, value in line.values("topic"):
             try:
                 parse_topic(value)
             except UsageError as error:
                 raise Refusal(error.message) from error
 
 
-def _check_words(seen: Scan) -> None:
-    for name, value in seen.options:
-        bare = name.lstrip("-")
-        if bare not in VALUE | OPTIONAL_VALUE | FLAGS:
-            near = did_you_mean(bare, VALUE | OPTIONAL_VALUE | FLAGS, shown="--{}".format)
+def _check_words(line: CommandLine) -> None:
+    for name, value in line.options:
+        takes = TAKES_VALUE.get(name)
+        if takes is None:
+            bare = name.lstrip("-")
+            near = did_you_mean(bare, TAKES_VALUE, shown="--{}".format)
             raise UsageError(f"{bare} is not a recognized option{near}")
-        if value is None and name in VALUE:
+        if value is None and takes == YES:
             raise UsageError(f"Option {name} requires an argument")
-        if value is not None and name in FLAGS:
+        if value is not None and takes == NO:
             raise UsageError(f"Option {name} does not take a value, not even '{value}'")
-    if seen.strays:
+    if line.strays:
         raise UsageError(
-            f"Unexpected argument '{seen.strays[0]}': options are written with --, and values "
+            f"Unexpected argument '{line.strays[0]}': options are written with --, and values "
             "follow their option."
         )
 
 
 def _check_available(names: set[str]) -> None:
     wrong = [
-        name
-        for name, actions in _ONLY_WITH.items()
-        if name in names and not any(action in names for action in actions)
+        name for name, actions in _ONLY_WITH.items() if name in names and names.isdisjoint(actions)
     ]
     if wrong:
         raise UsageError(
@@ -128,31 +126,31 @@ def _check_available(names: set[str]) -> None:
 
 
 def _needs_group(names: set[str], action: str, scopes: str) -> None:
-    if not any(choice in names for choice in _GROUP_CHOICES):
+    if names.isdisjoint(_GROUP_CHOICES):
         raise Refusal(f"Option [{action}] takes one of these options: {scopes}")
 
 
-def _check_describe(seen: Scan) -> None:
-    _needs_group(seen.names, "describe", "[all-groups], [group]")
-    if len(seen.names & {"members", "offsets", "state"}) > 1:
+def _check_describe(line: CommandLine) -> None:
+    _needs_group(line.names, "describe", "[all-groups], [group]")
+    if len(line.names & {"members", "offsets", "state"}) > 1:
         raise Refusal(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
-    if seen.values("state"):
+    if line.values("state"):
         raise Refusal("Option [describe] does not take a value for [state]")
 
 
-def _check_delete(seen: Scan) -> None:
-    _needs_group(seen.names, "delete", "[group], [all-groups]")
-    if "topic" in seen.names:
+def _check_delete(line: CommandLine) -> None:
+    _needs_group(line.names, "delete", "[group], [all-groups]")
+    if "topic" in line.names:
         raise Refusal(
             "The consumer does not support topic-specific offset deletion from a consumer group."
         )
 
 
-def _check_delete_offsets(seen: Scan) -> None:
-    groups = seen.names & {"group", "match", "regex"}
-    if not groups or "topic" not in seen.names or "all-groups" in seen.names:
+def _check_delete_offsets(line: CommandLine) -> None:
+    groups = line.names & {"group", "match", "regex"}
+    if not groups or "topic" not in line.names or "all-groups" in line.names:
         raise Refusal("Option [delete-offsets] takes the following options: [group], [topic]")
 
 
@@ -168,8 +166,8 @@ def check_reset(names: set[str]) -> None:
         raise UsageError(f"Where to? One of --{', --'.join(STRATEGIES)}.")
 
 
-def _check_reset(seen: Scan) -> None:
-    names = seen.names
+def _check_reset(line: CommandLine) -> None:
+    names = line.names
     if {"dry-run", "execute"} <= names:
         raise Refusal("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     _needs_group(names, "reset-offsets", "[group], [all-groups]")

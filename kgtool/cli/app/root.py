@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kgtool.cli.app.argv import FLAGS, OPTIONAL_VALUE, VALUE, Scan
+from kgtool.cli.app.argv import MAYBE, TAKES_VALUE, CommandLine
 from kgtool.cli.app.overview import overview
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.commands import ALIASES, COMMANDS, SECTIONS
@@ -43,25 +43,22 @@ def root(**_given: Any) -> None:
     """Administer Kafka consumer groups and their committed offsets."""
 
 
-def _alike(word: str, other: str) -> bool:
-    from difflib import SequenceMatcher
-
-    return SequenceMatcher(None, word, other).ratio() >= 0.6
-
-
-def check_command(seen: Scan) -> None:
+def check_command(line: CommandLine) -> None:
     """Raise UsageError for a command that does not exist, with the nearest that does."""
-    name = seen.command or ""
+    from difflib import get_close_matches
+
+    name = line.command or ""
     if name in COMMANDS or name in ALIASES:
         return
-    # Of --bootstrapserver b:9092 list the value was taken for the command.
-    for option, _ in seen.options:
-        if option not in VALUE | OPTIONAL_VALUE | FLAGS:
-            near = did_you_mean(option, VALUE | FLAGS, 0.75, "--{}".format)
+    # In --bootstrapserver b:9092 list the value looks like the command.
+    for option, _ in line.options:
+        if option not in TAKES_VALUE:
+            known = [other for other, takes in TAKES_VALUE.items() if takes != MAYBE]
+            near = did_you_mean(option, known, 0.75, "--{}".format)
             raise UsageError(f"No such option '--{option}'{near or ' before a command.'}")
-    # Who mistypes a read is not led to a change: list-offsets is list, never reset-offsets.
+    # A mistyped read never leads to a change: list-offsets is list, not reset-offsets.
     verb = name.partition("-")[0]
-    others = [known for known in COMMANDS if _alike(verb, known.partition("-")[0])]
+    others = [known for known in COMMANDS if get_close_matches(known.partition("-")[0], [verb])]
     near = f" (did you mean {verb}?)" if verb != name and verb in COMMANDS else ""
     near = did_you_mean(name, others, 0.75) or near or did_you_mean(name, SECTIONS["Read"])
     near = did_you_mean(name, COMMANDS, 1.0) or near  # what other tools call it

@@ -218,7 +218,7 @@ class Output:
             stream.write(self._painted(text) + end)
             stream.flush()
         except OSError:  # a full disk, or nobody listens: there is no other place to say it
-            point_at_nothing(stream)
+            redirect_to_null(stream)
 
     def _is_seen(self, stream: TextIO) -> bool:
         in_pager = self._pager is not None and stream is self._pager.stdin
@@ -368,7 +368,7 @@ class Output:
     def _lose_reader(self, stream: TextIO, error: OSError) -> None:
         """Write no more; a reader who has seen enough is no error, a full disk is one."""
         self._reader_gone = True
-        point_at_nothing(stream)
+        redirect_to_null(stream)
         if not isinstance(error, BrokenPipeError):
             self._lost = unwritable(error)
             raise self._lost from error
@@ -381,7 +381,7 @@ def unwritable(error: OSError) -> KgError:
     )
 
 
-def point_at_nothing(stream: TextIO) -> None:
+def redirect_to_null(stream: TextIO) -> None:
     """Send a broken pipe's buffered rest to /dev/null, or the interpreter complains at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
