@@ -59,7 +59,9 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(name, lambda _cluster, groups: dict.fromkeys(groups))
     monkeypatch.setattr("kgtool.queries.cluster.topics.missing_topics", lambda *_: [])
     # No broker answers here, so nothing more is to be found out of what was described.
-    monkeypatch.setattr("kgtool.queries.groups.list.proven", lambda described, _kinds: described)
+    monkeypatch.setattr(
+        "kgtool.queries.groups.list.mark_unlisted", lambda described, _kinds: described
+    )
 
     def use(**results: Any) -> None:
         for name, result in results.items():

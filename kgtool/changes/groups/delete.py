@@ -24,7 +24,7 @@ from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import first_commits, pending_transaction
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
-from kgtool.queries.groups.list import unlisted
+from kgtool.queries.groups.list import find_unlisted
 from kgtool.queries.log.reader import pending_in_log
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
@@ -218,7 +218,7 @@ def _judge(
     too_old = yield from unable(cluster, homes, delete_groups_api.Request)
     wave.refused.update({g: ItemError.of(why, Target(group=g)) for g, why in too_old.items()})
     bare = [one for one in wave.good if not wave.committed[one.group]]
-    wave.refused.update((yield from unlisted(bare)))
+    wave.refused.update((yield from find_unlisted(bare)))
     yield from rules.hidden.search(cluster, [one.group for one in wave.good])
     for one in wave.good:
         problem = rules.hidden.refusal(one.group)

@@ -139,9 +139,9 @@ def _in_order(
 
 def _members_or_state(session: Session, chosen: Chosen, view: View, show: Show) -> None:
     from kgtool.queries.groups.describe import describe_groups
-    from kgtool.queries.groups.list import proven
+    from kgtool.queries.groups.list import mark_unlisted
 
     described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
-    for group in session.run(proven(described, chosen.kinds)):
+    for group in session.run(mark_unlisted(described, chosen.kinds)):
         found = rows.members(group) if view.name == "members" else [rows.state(group)]
         show(Found(group, [], found))

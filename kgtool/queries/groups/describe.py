@@ -1,14 +1,14 @@
-"""What groups are, who is in them, and how to be rid of them.
+"""The state and members of consumer groups.
 
 A group is described by one of two APIs: ConsumerGroupDescribe (KIP-848 groups) and DescribeGroups
 (classic ones). Each says of the other's groups that they don't exist (69), and before v6
-DescribeGroups says "Dead" instead, so both are asked in the same round trip where the type is not
+DescribeGroups says "Dead" instead. So both are asked in the same round trip where the type is not
 known from a listing, and a group is missing only when both say so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -22,7 +22,6 @@ from kgtool.model import (
     Assignment,
     Broker,
     GroupDescription,
-    GroupListing,
     ItemError,
     Member,
     Target,
@@ -31,22 +30,23 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import describe_groups as describe_groups_api
 from kgtool.protocol.codes import broker_error
+from kgtool.protocol.schema import Struct
 from kgtool.queries.groups.list import list_groups
 from kgtool.records.subscription import decode_assignment, subscribed_topics
 from kgtool.text import listed, shell_word
 
 UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
-"""Group types that have their own Kafka tool and are not deleted here."""
+"""Group types that are no consumer groups, and their Kafka tools."""
 
 
 def wrong_type(group: str, kind: str, hint: str) -> ItemError:
-    """Refuse a group that is no consumer group."""
+    """Return the refusal of a group that is not a consumer group."""
     said = f"Group '{group}' is a {kind} group, not a consumer group."
     return ItemError(Target(group=group), None, "WRONG_GROUP_TYPE", said, hint)
 
 
 def without_commits(group: str) -> ItemError:
-    """Refuse a share group where committed offsets are to be read or written (KIP-932)."""
+    """Return the refusal of a share group, which has no committed offsets (KIP-932)."""
     return ItemError(
         Target(group=group), None, "WRONG_GROUP_TYPE",
         f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
@@ -64,9 +64,8 @@ def describe_groups(
 ) -> Operation[list[GroupDescription]]:
     """Describe groups of either protocol, in the order asked, each with its own ``error``.
 
-    :param kinds: group types known from a listing: those are asked of one API only.
+    :param kinds: group types known from a listing: only the type's own API is asked then.
     """
-
     asked = partial(_describe_on, cluster, kinds=kinds or {})
     answers = yield from by_coordinator(cluster, groups, asked)
     return [
@@ -83,37 +82,46 @@ def _undescribed(group: str, error: KgError) -> GroupDescription:
 def _describe_on(
     cluster: Cluster, broker: int, groups: list[str], kinds: dict[str, str]
 ) -> Operation[dict[str, Any]]:
-    """Describe groups on their coordinator in one round trip."""
     version = yield from version_of(cluster, broker, consumer_group_describe.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
-    modern = [g for g in groups if version >= 0 and kinds.get(g) != "classic"]
-    classic = [g for g in groups if kinds.get(g) != "consumer"]
-    calls = []
-    if modern:
-        calls.append(Call(broker, consumer_group_describe.Request(group_ids=modern)))
-    if classic:
-        calls.append(Call(broker, describe_groups_api.Request(groups=classic)))
-    replies = yield from pipelined(calls)
-    yield from _learn_topic_ids(cluster, replies)
-    answers: dict[str, Any] = {}
-    rows: dict[str, list[Any]] = {group: [] for group in groups}
-    for (_, request, _), reply in zip(calls, replies, strict=True):
-        asked = modern if isinstance(request, consumer_group_describe.Request) else classic
-        if isinstance(reply, KgError):
-            for group in asked:
-                rows[group].append(reply)
-        else:
-            told = _by_group(reply.groups)
-            for group in asked:
-                rows[group].append(told.get(group) or left_out(request, f"group {group}"))
-    for group in groups:
-        answers[group] = _merge(cluster, broker, group, rows[group])
+    modern = [group for group in groups if version >= 0 and kinds.get(group) != "classic"]
+    classic = [group for group in groups if kinds.get(group) != "consumer"]
+    asked = [
+        (consumer_group_describe.Request(group_ids=modern), modern),
+        (describe_groups_api.Request(groups=classic), classic),
+    ]
+    rows = yield from rows_by_group(broker, asked, partial(_learn_topic_ids, cluster))
+    answers = {group: _merge(cluster, broker, group, rows.get(group, [])) for group in groups}
     # A group may have been converted since it was listed (KIP-848): the other API knows it then.
-    gone = [group for group in groups if group in kinds and _is_missing(answers[group])]
-    if gone:
-        answers.update((yield from _describe_on(cluster, broker, gone, {})))
+    converted = [g for g in groups if g in kinds and _is_missing(answers[g])]
+    if converted:
+        answers.update((yield from _describe_on(cluster, broker, converted, {})))
     return answers
+
+
+def rows_by_group(
+    broker: int, asked: Iterable[tuple[Struct, list[str]]],
+    learn: Callable[[list[Any]], Operation[None]] | None = None,
+) -> Operation[dict[str, list[Any]]]:  # fmt: skip
+    """Ask one broker about groups by several APIs, in one round trip.
+
+    :param asked: each request with its groups; without any it is not sent.
+    :param learn: called with the replies first.
+    :return: by group, a row or a KgError of each API.
+    """
+    sent = [(request, groups) for request, groups in asked if groups]
+    replies = yield from pipelined([Call(broker, request) for request, _ in sent])
+    if learn is not None:
+        yield from learn(replies)
+    rows: dict[str, list[Any]] = {}
+    for (request, groups), reply in zip(sent, replies, strict=True):
+        known = {} if isinstance(reply, KgError) else _by_group(reply.groups)
+        error = reply if isinstance(reply, KgError) else None
+        for group in groups:
+            row = error or known.get(group) or left_out(request, f"group {group}")
+            rows.setdefault(group, []).append(row)
+    return rows
 
 
 def _by_group(rows: list[Any]) -> dict[str, Any]:
@@ -122,15 +130,15 @@ def _by_group(rows: list[Any]) -> dict[str, Any]:
     Kafka 3.9 with the new coordinator answers once for each partition of __consumer_offsets: all
     but the right one say GROUP_ID_NOT_FOUND.
     """
-    told: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for row in rows:
-        if row.group_id not in told or not row.error_code:
-            told[row.group_id] = row
-    return told
+        if row.group_id not in known or not row.error_code:
+            known[row.group_id] = row
+    return known
 
 
 def _learn_topic_ids(cluster: Cluster, replies: list[Any]) -> Operation[None]:
-    """Look up the topics of assignments that have an id and no name, as not all brokers do."""
+    """Look up the topics of assignments that have an id and no name (some brokers send no name)."""
     nameless = {
         row.topic_id
         for reply in replies
@@ -145,9 +153,9 @@ def _learn_topic_ids(cluster: Cluster, replies: list[Any]) -> Operation[None]:
     if unknown:
         asked = [metadata.RequestTopic(topic_id=one, name=None) for one in unknown]
         reply = yield from call_any(metadata.Request(topics=asked, allow_auto_topic_creation=False))
-        is_told = not isinstance(reply, KgError) and reply.brokers
-        if is_told and other_cluster(cluster, reply) is None:
-            cluster.learn(reply)
+        if isinstance(reply, KgError) or not reply.brokers or other_cluster(cluster, reply):
+            return
+        cluster.learn(reply)
 
 
 def _is_missing(answer: Any) -> bool:
@@ -155,10 +163,10 @@ def _is_missing(answer: Any) -> bool:
 
 
 def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
-    """Take the answer of the API that knows the group, else the most telling failure.
+    """Return the answer of the API that knows the group, else the error that says most.
 
     Brokers that are not Apache Kafka may describe a group by both, with its members by one only.
-    So a group without members is one only where the other API has not failed.
+    So a group without members counts only where the other API has not failed.
     """
     errors: list[KgError] = []
     known: list[GroupDescription] = []
@@ -175,38 +183,26 @@ def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
         else:
             known.append(_classic_group(cluster, broker, row))
     living = [one for one in known if one.members]
-    if living or (known and all(map(_is_dull, errors))):
+    failures = [error for error in errors if error.code not in NOT_THIS_TYPE]
+    if living or (known and not failures):
         return (living or known)[0]
-    return _most_telling(group, errors)
+    missing = [error for error in errors if error.code == codes.GROUP_ID_NOT_FOUND]
+    not_found = broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+    return [*failures, *missing, not_found][0]
 
 
-def _is_dull(error: KgError) -> bool:
-    """Whether it says no more than "no such group" or "not my protocol"."""
-    return error.code in (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
-
-
-def _most_telling(group: str, errors: list[KgError]) -> KgError:
-    for error in errors:
-        if not _is_dull(error):
-            return error
-    for error in errors:
-        if error.code == codes.GROUP_ID_NOT_FOUND:
-            return error
-    return broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+NOT_THIS_TYPE = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
+"""Errors that say no more than "no such group" or "not of my protocol"."""
 
 
 def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
     members = tuple(
-        Member(
-            member_id=member.member_id,
+        epoch_member(
+            member,
             instance_id=member.instance_id,
-            client_id=member.client_id,
-            host=member.client_host,
             assignment=_assignment(cluster, member.assignment),
             subscribed=tuple(member.subscribed_topic_names),
             subscribed_regex=member.subscribed_topic_regex or None,
-            rack=member.rack_id,
-            epoch=member.member_epoch,
             target=_assignment(cluster, member.target_assignment),
             is_classic=None if member.member_type < 0 else member.member_type == 0,
         )
@@ -216,10 +212,21 @@ def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription
     return epoch_group(row, "consumer", row.assignor_name, members, coordinator)
 
 
+def epoch_member(row: Any, **own: Any) -> Member:
+    """Return a member of a group of a type that the new coordinator has brought.
+
+    :param own: the fields that depend on the type.
+    """
+    return Member(
+        member_id=row.member_id, client_id=row.client_id, host=row.client_host,
+        rack=row.rack_id, epoch=row.member_epoch, **own,
+    )  # fmt: skip
+
+
 def epoch_group(
     row: Any, kind: str, assignor: str, members: tuple[Member, ...], coordinator: Broker | None
 ) -> GroupDescription:
-    """Return a group of any of the types that the new coordinator has brought."""
+    """Return a group of a type that the new coordinator has brought."""
     return GroupDescription(
         group=row.group_id,
         type=kind,
@@ -246,7 +253,7 @@ def _assignment(cluster: Cluster, wire: Any) -> Assignment:
 
 
 def _name_of(cluster: Cluster, topic_id: UUID) -> str:
-    """Return a topic's name, or its id where the topic is gone."""
+    """Return a topic's name, or its id where the topic was deleted."""
     names = (topic.name for topic in cluster.topics.values() if topic.topic_id == topic_id)
     return next(names, str(topic_id))
 
@@ -276,12 +283,9 @@ def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
 
 
 def _classic_assignment(raw: bytes) -> Assignment:
-    """Read a member's assignment; a client of its own making may hold anything there."""
-    if not raw:
-        return ()
     try:
         decoded = decode_assignment(raw)
-    except KgError:
+    except KgError:  # also where it is empty; clients may put anything there
         return ()
     return sorted_assignment((row.topic, row.partitions) for row in decoded.assigned_partitions)
 
@@ -312,11 +316,10 @@ def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
 def describe_with_type(
     cluster: Cluster, groups: Sequence[str]
 ) -> Operation[list[GroupDescription]]:
-    """Describe groups; those that neither API knows are looked for in a listing.
+    """Describe groups, those that neither API knows by what a listing says of them.
 
-    A share or streams group then comes back with its ``type`` and ``state`` instead of an error.
-    Where the group's own broker did not answer to that, its failure takes the place of "no such
-    group": it may be there.
+    A share or streams group has its ``type`` and ``state`` then instead of an error. Where the
+    group's own broker did not answer ListGroups, its error replaces "no such group".
     """
     described = yield from describe_groups(cluster, groups)
     missing = {d.group for d in described if d.error and d.error.code == codes.GROUP_ID_NOT_FOUND}
@@ -325,41 +328,31 @@ def describe_with_type(
     listing = yield from list_groups(cluster, share=0.5)
     listed = {row.group: row for row in listing.groups if row.group in missing}
     silent = {error.target.broker: error for error in listing.errors}
-    return [
-        _as_listed(d, listed[d.group]) if d.group in listed
-        else _not_listed(d, silent.get(cluster.coordinators.get(d.group))) if d.group in missing
-        else d
-        for d in described
-    ]  # fmt: skip
-
-
-def _not_listed(description: GroupDescription, error: ItemError | None) -> GroupDescription:
-    if error is None:
-        return description
-    target = error.target._replace(group=description.group)
-    return description._replace(error=error._replace(target=target))
-
-
-def _as_listed(description: GroupDescription, row: GroupListing) -> GroupDescription:
-    if row.type not in UNKNOWN_TYPES:
-        return description
-    return description._replace(
-        type=row.type, state=row.state or "Unknown", protocol_type=row.protocol_type, error=None
-    )
+    for at, description in enumerate(described):
+        group = description.group
+        row, error = listed.get(group), silent.get(cluster.coordinators.get(group))
+        if row is not None and row.type in UNKNOWN_TYPES:
+            described[at] = description._replace(
+                type=row.type, state=row.state or "Unknown", protocol_type=row.protocol_type,
+                error=None,
+            )  # fmt: skip
+        elif row is None and error is not None and group in missing:
+            target = error.target._replace(group=group)
+            described[at] = description._replace(error=error._replace(target=target))
+    return described
 
 
 # ---------------------------------------------------------------------------------------------
-# Members that hold a topic, so that its offsets can't be deleted
+# Members that are subscribed to a topic, so that its offsets can't be deleted
 
 
 def is_held(member: Member, topic: str) -> bool:
-    """Foresee whether the coordinator takes a member for a subscriber of a topic.
+    """Whether the coordinator will count a member as a subscriber of a topic.
 
-    What a KIP-848 regex stands for is only in the coordinator's memory and log. But it hands out
-    every partition of every topic that matches, so one that nobody has or is about to get no
-    longer matches; and where that is not so yet, the coordinator still refuses by itself. A
-    classic subscription that can't be read counts as one to everything
-    (``ClassicGroup.isSubscribedToTopic``).
+    What a KIP-848 regex stands for is only in the coordinator's memory and log. But it assigns
+    every partition of every topic that matches, so a topic without an owner does not match any
+    more; until that is so, the coordinator refuses by itself. A classic subscription that can't
+    be read counts as one to everything (``ClassicGroup.isSubscribedToTopic``).
     """
     if any(name == topic for name, _ in member.target or ()):
         return True
@@ -370,7 +363,7 @@ def is_held(member: Member, topic: str) -> bool:
 
 
 def holders_hint(description: GroupDescription, topic: str) -> str:
-    """Name who is in the way: members that hold the topic or subscribe to it."""
+    """Name the members that hold a topic or subscribe to it."""
     holders = [m for m in description.members if is_held(m, topic)]
     # A static member by the name that its owner gave it: that is what remove-members takes.
     names = sorted(f"{m.client_id} on {m.host} ({m.instance_id or m.member_id})" for m in holders)

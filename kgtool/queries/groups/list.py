@@ -1,12 +1,12 @@
 """Which groups there are (ListGroups, asked of every broker).
 
-Each broker lists the groups that it coordinates and keeps silent about those that are moving. The
-metadata lags behind the death of a broker: on three brokers with 600 groups the survivors listed
-399 for 9.5 s, without any error, and then 597 for a moment. So wherever a broker failed, a
-partition of ``__consumer_offsets`` has no living leader, or its replicas are not all there, the
-brokers are asked again until every partition has a living leader and two listings a second apart
-agree. A broker that still has not answered then is an error, whatever else is known; one that
-refuses, as it always will, is an error at once.
+Each broker lists the groups that it coordinates, without those that are moving. The metadata lags
+behind the death of a broker: on three brokers with 600 groups the survivors listed 399 for 9.5 s,
+without any error, and then 597 for a moment. So wherever a broker failed, a partition of
+``__consumer_offsets`` has no living leader, or replicas are out of sync, the brokers are asked
+again until every partition has a living leader and two listings a second apart agree. A broker
+that has not answered by then is an error, whatever else is known; one that refuses for good
+reasons (no right, too old) is an error at once.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from kgtool.text import listed
 
 SECONDS_BETWEEN = 1.0
 COMPLETE_ROUNDS = 5
-"""On a cluster where groups come and go all the time no two listings agree."""
+"""Complete listings after which differences don't matter: groups may come and go all the time."""
 BLIND_ROUNDS = 12
-"""How often is asked while a broker fails and the topic's leaders may not be seen."""
+"""The most listings while a broker fails and the topic's leaders are unknown."""
 HOPELESS_ROUNDS = 3
-"""How often is asked while partitions wait for a replica that is not there."""
+"""The most listings while partitions wait for a replica that is down."""
 
 
 def list_groups(
@@ -60,7 +60,7 @@ def list_groups(
     case-insensitive; where a broker is too old to filter (states before ListGroups v4, types
     before v5) its groups are described to learn what it doesn't list.
 
-    :param complete: learn the states that old brokers don't list without a filter too.
+    :param complete: learn the states that old brokers don't list, without a filter too.
     :param share: of the time that is left; a broker that is down leaves the rest to what follows.
     """
     return (yield from within(_list(cluster, states, types, complete), share))
@@ -69,31 +69,31 @@ def list_groups(
 def _list(
     cluster: Cluster, states: Sequence[str], types: Sequence[str], complete: bool
 ) -> Operation[Listing]:
-    found = yield from _look(cluster, states, types)
-    if found.is_suspect:
-        found = yield from _look_until_settled(cluster, found, states, types)
-    rows = {row.group: row for part in found.rows.values() for row in part}
-    errors = [error for _, error in sorted(found.errors().items())]
+    answers = yield from _ask_all(cluster, states, types)
+    if answers.is_suspect:
+        answers = yield from _ask_until_stable(cluster, answers, states, types)
+    rows = {row.group: row for part in answers.rows.values() for row in part}
+    errors = [error for _, error in sorted(answers.errors().items())]
     for row in rows.values():
         cluster.coordinators[row.group] = row.coordinator
-    yield from _learn(cluster, rows, states, types, complete, errors)
+    yield from _add_details(cluster, rows, states, types, complete, errors)
     return Listing(sorted(rows.values()), errors)
 
 
-class _Look(NamedTuple):
-    """What all brokers said at one time, by broker id."""
+class _Answers(NamedTuple):
+    """One listing by all brokers, by broker id."""
 
     rows: dict[int, list[GroupListing]]
     failures: dict[int, KgError]
     leaders: dict[int, int] | None
-    """Partition of ``__consumer_offsets`` → broker id; None where there is no such topic (brokers
-    that are not Apache Kafka keep offsets elsewhere), or it can't be seen."""
+    """Partition of ``__consumer_offsets`` → broker id; None where the topic is hidden or does not
+    exist (brokers that are not Apache Kafka keep offsets elsewhere)."""
     is_degraded: bool
     is_hopeless: bool
 
     @property
     def leaderless(self) -> list[int]:
-        """The partitions whose groups nobody can have listed."""
+        """The partitions whose groups no broker can have listed."""
         leaders = self.leaders or {}
         return [number for number, leader in leaders.items() if leader not in self.rows]
 
@@ -104,7 +104,7 @@ class _Look(NamedTuple):
 
     @property
     def is_suspect(self) -> bool:
-        """Whether another look may find more."""
+        """Whether another listing may have more."""
         refusing = self.failures.keys() - self.passing
         leaders = self.leaders or {}
         waiting = [number for number in self.leaderless if leaders[number] not in refusing]
@@ -120,7 +120,7 @@ class _Look(NamedTuple):
         return {row.group for part in self.rows.values() for row in part}
 
     def errors(self) -> dict[int, ItemError]:
-        """Name the brokers that failed, and the partitions that nobody leads."""
+        """Return the errors of brokers, and of partitions without a leader (-1)."""
         failures = self.failures.values()
         if not self.rows and all(isinstance(error, UnsupportedVersion) for error in failures):
             from kgtool.protocol.capabilities import no_broker_offers
@@ -144,20 +144,20 @@ def _leaderless(partitions: list[int], of: int) -> ItemError:
     return ItemError.of(error, Target(topic=TOPIC))
 
 
-def _look_until_settled(
-    cluster: Cluster, first: _Look, states: Sequence[str], types: Sequence[str]
-) -> Operation[_Look]:
+def _ask_until_stable(
+    cluster: Cluster, first: _Answers, states: Sequence[str], types: Sequence[str]
+) -> Operation[_Answers]:
     before, complete = first, 0
     attempt = 0
     while True:
         yield Pause(SECONDS_BETWEEN)
         attempt += 1
-        now = yield from _look(cluster, states, types)
+        now = yield from _ask_all(cluster, states, types)
         if any(isinstance(error, DeadlineExceeded) for error in now.failures.values()):
-            return _best_of(before, now)
+            return _with_earlier(now, before)
         complete += now.is_complete
-        # A coordinator that has only just taken over says nothing of what it still loads: that
-        # it misses the same groups as the look before is no agreement.
+        # A coordinator that has just taken over doesn't list what it still loads: missing the
+        # same groups twice is no agreement.
         agree = before.is_complete == now.is_complete and now.names == before.names
         if now.is_complete and (agree and not now.passing or complete >= COMPLETE_ROUNDS):
             return now
@@ -170,8 +170,8 @@ def _look_until_settled(
         before = now
 
 
-def _best_of(before: _Look, now: _Look) -> _Look:
-    """Time ran out during the last look: keep what was known of the brokers it did not reach."""
+def _with_earlier(now: _Answers, before: _Answers) -> _Answers:
+    """Add the earlier answers of brokers for which no time was left."""
     late = {b for b, error in now.failures.items() if isinstance(error, DeadlineExceeded)}
     rows = {**{b: part for b, part in before.rows.items() if b in late}, **now.rows}
     failures = {
@@ -180,8 +180,8 @@ def _best_of(before: _Look, now: _Look) -> _Look:
     return now._replace(rows=rows, failures=failures)
 
 
-def _look(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Operation[_Look]:
-    """Ask all brokers at once, once.
+def _ask_all(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Operation[_Answers]:
+    """Ask all brokers once, at the same time.
 
     :raises KgError: no broker could be reached, and none is known from before.
     """
@@ -197,7 +197,7 @@ def _look(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Oper
     parts = [part for topic in reply.topics if not topic.error_code for part in topic.partitions]
     leaders = {part.partition: part.leader_id for part in parts}
     living = set(rows)
-    return _Look(
+    return _Answers(
         rows,
         failures,
         leaders or None,
@@ -224,11 +224,13 @@ def _list_on(
         return reply
     if reply.error_code:
         return refused(cluster, broker, request, reply)
-    # A broker that can't describe other types has none.
+    # A broker that can't describe other types has only classic groups.
     kind = None if version >= 5 or (yield from _has_types(broker)) else "classic"
     rows = [
         GroupListing(
-            row.group_id, row.group_type or kind, _state(row.group_state),
+            row.group_id, row.group_type or kind,
+            # Some brokers list "Unknown" instead of nothing.
+            None if row.group_state in ("", "Unknown") else row.group_state,
             row.protocol_type, broker,
         )
         for row in reply.groups
@@ -236,17 +238,12 @@ def _list_on(
     return [row for row in rows if _may_match(row, states, types)]
 
 
-def _state(told: str) -> str | None:
-    """Take "Unknown", as some brokers list it, for not told."""
-    return None if told in ("", "Unknown") else told
-
-
 def _has_types(broker: int) -> Operation[bool]:
     offered = yield Versions(broker)
     return isinstance(offered, KgError) or consumer_group_describe.Request.KEY in offered
 
 
-def _learn(
+def _add_details(
     cluster: Cluster,
     rows: dict[str, GroupListing],
     states: Sequence[str],
@@ -254,7 +251,7 @@ def _learn(
     complete: bool,
     errors: list[ItemError],
 ) -> Operation[None]:
-    """Describe the groups of which the listing doesn't tell enough, and keep those that match."""
+    """Describe the groups whose type or state was not listed, and keep those that match."""
     unknown = {
         name: row
         for name, row in rows.items()
@@ -285,15 +282,14 @@ def _may_match(row: GroupListing, states: Sequence[str], types: Sequence[str]) -
 
 
 # ---------------------------------------------------------------------------------------------
-# Groups that are described and do not exist: some brokers that are not Apache Kafka describe every
-# name as an Empty group. Only the list of groups tells (the coordinator's: it lists what it
-# coordinates), and only where it answers.
+# Groups that do not exist, but are described: some brokers that are not Apache Kafka describe every
+# name as an Empty group. Only the coordinator's list of groups tells whether it exists.
 
 
-def unlisted(described: Iterable[GroupDescription]) -> Operation[dict[str, ItemError]]:
-    """Return the groups that their own coordinator does not list, with the error that says so.
+def find_unlisted(described: Iterable[GroupDescription]) -> Operation[dict[str, ItemError]]:
+    """Return GROUP_ID_NOT_FOUND for the groups that their own coordinator does not list.
 
-    :param described: groups that nothing else proves: without members and without offsets.
+    :param described: groups without members and without offsets.
     """
     homes = grouped(
         (one.coordinator.id, one.group)
@@ -311,18 +307,18 @@ def unlisted(described: Iterable[GroupDescription]) -> Operation[dict[str, ItemE
     return found
 
 
-def proven(
+def mark_unlisted(
     described: Sequence[GroupDescription], listed: Collection[str] | None,
     committed: Mapping[str, object] | None = None,
 ) -> Operation[list[GroupDescription]]:  # fmt: skip
-    """Take groups for missing that have nothing, and that their coordinator does not list.
+    """Give groups that have nothing, and that their coordinator doesn't list, that error.
 
     :param listed: groups that a listing has named already.
     :param committed: what groups have committed, where that is known.
     """
     known, had = listed or (), committed or {}
     bare = [d for d in described if not d.members and d.group not in known and not had.get(d.group)]
-    missing = yield from unlisted(bare)
+    missing = yield from find_unlisted(bare)
     return [d._replace(error=missing.get(d.group, d.error)) for d in described]
 
 

@@ -1,9 +1,8 @@
 """Share groups (KIP-932) and streams groups (KIP-1071): members, epochs, offsets, tasks.
 
-They share their names with consumer groups, and their coordinators, but neither API of those knows
-them: each type has one of its own. A share group has no committed offsets but start offsets, kept
-by the share coordinator; a streams group has committed offsets like any other, of the topics of its
-topology.
+They have the same coordinators as consumer groups, but each type is described by an API of its
+own. A share group has no committed offsets but start offsets, kept by the share coordinator; a
+streams group has committed offsets, of the topics of its topology.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, need_topics, version_of
-from kgtool.client.ops import Call, Operation, call, gather
+from kgtool.client.ops import Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.model import (
     Assignment,
@@ -23,21 +22,25 @@ from kgtool.model import (
     GroupDescription,
     GroupOffsets,
     ItemError,
-    Member,
     OffsetRow,
     Target,
     TopicPartition,
 )
-from kgtool.protocol import codes
 from kgtool.protocol.api import (
     describe_share_group_offsets,
     share_group_describe,
     streams_group_describe,
 )
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.groups.describe import epoch_group, sorted_assignment
+from kgtool.queries.groups.describe import (
+    NOT_THIS_TYPE,
+    epoch_group,
+    epoch_member,
+    rows_by_group,
+    sorted_assignment,
+)
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
-from kgtool.queries.offsets.lag import LogEnds, lag, status
+from kgtool.queries.offsets.lag import offset_row
 from kgtool.queries.offsets.list_offsets import log_ends
 
 
@@ -83,32 +86,26 @@ def describe_other_groups(
 
 
 def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-    calls = []
+    asked = []
     for api in (share_group_describe, streams_group_describe):
         version = yield from version_of(cluster, broker, api.Request)
         if isinstance(version, KgError):
             return dict.fromkeys(groups, version)
         if version >= 0:
-            calls.append(Call(broker, api.Request(group_ids=groups)))
-    found: dict[str, Any] = dict.fromkeys(groups)
-    if not calls:
-        return found
-    for reply in (yield calls):
-        if isinstance(reply, KgError):
-            found.update({group: reply for group in groups if found[group] is None})
-            continue
-        for row in reply.groups:
-            answer = _read(cluster, broker, row)
-            if answer is not None:
-                found[row.group_id] = answer
+            asked.append((api.Request(group_ids=groups), groups))
+    rows = yield from rows_by_group(broker, asked)
+    found: dict[str, Any] = {}
+    for group in groups:
+        answers = [_read(cluster, broker, row) for row in rows.get(group, ())]
+        known = [answer for answer in answers if isinstance(answer, OtherGroup)]
+        found[group] = next(iter(known or filter(None, answers)), None)
     return found
 
 
-_NOT_THIS_TYPE = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
-
-
 def _read(cluster: Cluster, broker: int, row: Any) -> OtherGroup | KgError | None:
-    if row.error_code in _NOT_THIS_TYPE:
+    if isinstance(row, KgError):
+        return row
+    if row.error_code in NOT_THIS_TYPE:
         return None
     if row.error_code:
         error = broker_error(row.error_code, row.error_message)
@@ -142,17 +139,13 @@ def _sources(part: Any) -> tuple[str, ...]:
 
 def _share_group(row: Any, coordinator: Broker | None) -> GroupDescription:
     members = tuple(
-        Member(
-            member_id=member.member_id,
+        epoch_member(
+            member,
             instance_id=None,
-            client_id=member.client_id,
-            host=member.client_host,
             assignment=sorted_assignment(
                 (part.topic_name, part.partitions) for part in member.assignment.topic_partitions
             ),
             subscribed=tuple(sorted(member.subscribed_topic_names)),
-            rack=member.rack_id,
-            epoch=member.member_epoch,
         )
         for member in row.members
     )
@@ -161,15 +154,11 @@ def _share_group(row: Any, coordinator: Broker | None) -> GroupDescription:
 
 def _streams_group(row: Any, coordinator: Broker | None) -> GroupDescription:
     members = tuple(
-        Member(
-            member_id=member.member_id,
+        epoch_member(
+            member,
             instance_id=member.instance_id,
-            client_id=member.client_id,
-            host=member.client_host,
             assignment=_tasks(member.assignment).active,
             subscribed=None,
-            rack=member.rack_id,
-            epoch=member.member_epoch,
             target=_tasks(member.target_assignment).active,
             is_classic=member.is_classic,
         )
@@ -188,7 +177,7 @@ def _tasks(wire: Any) -> Tasks:
 def streams_topics(
     cluster: Cluster, groups: Sequence[str]
 ) -> Operation[dict[str, frozenset[str] | None]]:
-    """Return the topics that streams groups read, and so keep the offsets of; None: unknown."""
+    """Return the topics that streams groups are subscribed to; None: unknown."""
 
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         reply = yield from call(broker, streams_group_describe.Request(group_ids=ids))
@@ -218,7 +207,7 @@ def describe_other_offsets(
     """Return start offsets of share groups, and committed offsets of streams groups, in rows.
 
     In a share group's rows ``current_offset`` is the start offset (SPSO): everything before it is
-    done with, of what follows some may be. Its lag is the broker's own count, in records, from
+    processed, of what follows some may be. Its lag is the broker's own count, in records, from
     Kafka 4.2 on (DescribeShareGroupOffsets v1); before that there is none.
     """
     asked = [
@@ -230,39 +219,33 @@ def describe_other_offsets(
     return (yield from gather(asked))
 
 
-class _Start(NamedTuple):
-    """A start offset as the share coordinator answers it."""
-
-    value: CommittedOffset | KgError | None
-    lag: int | None
-
-
 def _start_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:
     name = group.description.group
+    api = describe_share_group_offsets
 
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        asked = [
-            describe_share_group_offsets.RequestGroup(group_id=one, topics=None) for one in ids
-        ]
-        (reply,) = yield [Call(broker, describe_share_group_offsets.Request(groups=asked))]
+        asked = [api.RequestGroup(group_id=one, topics=None) for one in ids]
+        reply = yield from call(broker, api.Request(groups=asked))
         if isinstance(reply, KgError):
             return dict.fromkeys(ids, reply)
         return {row.group_id: _starts(row) for row in reply.groups}
 
     starts = (yield from by_coordinator(cluster, [name], work))[name]
     if isinstance(starts, KgError):
-        failed = ItemError.of(starts, Target(group=name))
-        return GroupOffsets(group.description, [], [failed])
+        return _failed(group, starts)
     ends = yield from log_ends(cluster, starts)
+    subscribed = {topic for m in group.description.members for topic in m.subscribed or ()}
     rows = []
     for partition in sorted(starts):
-        start = starts[partition]
-        row = _row(group, partition, start.value, ends[partition])
-        rows.append(row._replace(lag=start.lag, subscribed=_is_read(group, partition.topic)))
+        start, left = starts[partition]
+        is_subscribed = partition.topic in subscribed
+        row = offset_row(name, partition, start, ends[partition], None, is_subscribed)
+        rows.append(row._replace(lag=left))
     return _result(group, rows)
 
 
-def _starts(row: Any) -> dict[TopicPartition, _Start] | KgError:
+def _starts(row: Any) -> dict[TopicPartition, tuple[Any, int | None]] | KgError:
+    """Return the start offset of each partition, None or a KgError; and its lag."""
     if row.error_code:
         error = broker_error(row.error_code, row.error_message)
         return denied.explain(error, denied.DESCRIBE, group=row.group_id)
@@ -277,7 +260,7 @@ def _starts(row: Any) -> dict[TopicPartition, _Start] | KgError:
                 epoch = part.leader_epoch if part.leader_epoch >= 0 else None
                 value = CommittedOffset(part.start_offset, epoch, None)
             partition = TopicPartition(topic.topic_name, part.partition)
-            found[partition] = _Start(value, part.lag if part.lag >= 0 else None)
+            found[partition] = (value, part.lag if part.lag >= 0 else None)
     return found
 
 
@@ -285,72 +268,31 @@ def _committed_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOf
     name = group.description.group
     committed: Committed | KgError = (yield from fetch_committed(cluster, [name]))[name]
     if isinstance(committed, KgError):
-        return GroupOffsets(group.description, [], [ItemError.of(committed, Target(group=name))])
+        return _failed(group, committed)
     read = sorted({topic for topics in group.topics.values() for topic in topics})
     yield from need_topics(cluster, read)
     partitions = set(committed)
     for topic in read:
         partitions.update(TopicPartition(topic, at) for at in cluster.topics[topic].leaders)
     ends = yield from log_ends(cluster, partitions)
-    holders = _holders(group)
-    rows = []
-    for partition in sorted(partitions):
-        row = _row(group, partition, committed.get(partition), ends[partition])
-        left = lag(row.current_offset, ends[partition])
-        row = row._replace(lag=left, subscribed=partition.topic in read)
-        if member := holders.get(partition):
-            row = row._replace(
-                member_id=member.member_id, host=member.host, client_id=member.client_id
-            )
-        rows.append(row)
-    return _result(group, rows)
-
-
-def _holders(group: OtherGroup) -> dict[TopicPartition, Member]:
-    """Say who reads which partition: a task reads its number of each topic of its subtopology."""
-    return {
+    # A task reads its number of each topic of its subtopology.
+    owners = {
         TopicPartition(topic, number): member
         for member in group.description.members
         for subtopology, numbers in member.assignment
         for topic in group.topics.get(subtopology, ())
         for number in numbers
     }
+    rows = [
+        offset_row(name, at, committed.get(at), ends[at], owners.get(at), at.topic in read)
+        for at in sorted(partitions)
+    ]
+    return _result(group, rows)
 
 
-def _is_read(group: OtherGroup, topic: str) -> bool:
-    return any(topic in (member.subscribed or ()) for member in group.description.members)
-
-
-def _row(
-    group: OtherGroup,
-    partition: TopicPartition,
-    value: CommittedOffset | KgError | None,
-    ends: LogEnds,
-) -> OffsetRow:
-    known = value if isinstance(value, CommittedOffset) else None
-    says = status(value, ends)
-    reason = value if isinstance(value, KgError) else ends.end
-    error = None
-    if says in ("denied", "error") and isinstance(reason, KgError):
-        error = ItemError.of(reason, Target(group.description.group, *partition))
-    return OffsetRow(
-        group=group.description.group,
-        topic=partition.topic,
-        partition=partition.partition,
-        current_offset=known.offset if known else None,
-        log_start_offset=ends.start,
-        log_end_offset=ends.end if isinstance(ends.end, int) else None,
-        lag=None,
-        leader_epoch=known.leader_epoch if known else None,
-        metadata=known.metadata if known else None,
-        member_id=None,
-        host=None,
-        client_id=None,
-        subscribed=None,
-        status=says,
-        error=error,
-        is_pending=known is not None and known.is_pending,
-    )
+def _failed(group: OtherGroup, error: KgError) -> GroupOffsets:
+    failure = ItemError.of(error, Target(group=group.description.group))
+    return GroupOffsets(group.description, [], [failure])
 
 
 def _result(group: OtherGroup, rows: list[OffsetRow]) -> GroupOffsets:

@@ -1,11 +1,11 @@
-"""The arithmetic of lag: pure functions, no requests."""
+"""The lag and status of committed offsets: pure functions, no requests."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kgtool.errors import BrokerError, KgError, NetworkError
-from kgtool.model import CommittedOffset
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, ItemError, Member, OffsetRow, Target, TopicPartition
 from kgtool.protocol import codes
 
 
@@ -36,11 +36,11 @@ def lag(offset: int | None, ends: LogEnds) -> int | None:
 
 
 def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:
-    """Name what is to be said of a row (the contract's section 4)."""
+    """Return the status of a row (the contract's section 4)."""
     if isinstance(committed, KgError):
-        return _failure(committed)
+        return _FAILURES.get(committed.code, "error")
     if isinstance(ends.end, KgError):
-        return _failure(ends.end)
+        return _FAILURES.get(ends.end.code, "error")
     if committed is None:
         return "no-commit"
     if committed.is_pending:
@@ -54,32 +54,56 @@ def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:
     return "ok"
 
 
-def measured(committed: CommittedOffset | KgError | None, ends: LogEnds) -> tuple[str, int | None]:
-    """Return ``status`` and ``lag`` of a row; at once for what nearly all rows are."""
-    if isinstance(committed, CommittedOffset):
-        start, end, stable = ends
-        offset, _, _, is_pending = committed
-        if (
-            stable is None
-            and offset is not None
-            and isinstance(end, int)
-            and not is_pending
-            and (start or 0) <= offset <= end
-        ):
-            return "ok", end - offset
-        return status(committed, ends), lag(offset, ends)
-    return status(committed, ends), None
+_FAILURES: dict[int | None, str] = {
+    codes.UNKNOWN_TOPIC_OR_PARTITION: "unknown-topic",
+    codes.UNKNOWN_TOPIC_ID: "unknown-topic",
+    codes.LEADER_NOT_AVAILABLE: "no-leader",
+    codes.TOPIC_AUTHORIZATION_FAILED: "denied",
+    codes.GROUP_AUTHORIZATION_FAILED: "denied",
+}
+
+_new = tuple.__new__
+_NO_COMMIT = CommittedOffset(None, None, None)
+_NO_MEMBER = (None, None, None)
 
 
-def _failure(error: KgError) -> str:
-    if isinstance(error, NetworkError):
-        return "error"
-    if isinstance(error, BrokerError):
-        return {
-            codes.UNKNOWN_TOPIC_OR_PARTITION: "unknown-topic",
-            codes.UNKNOWN_TOPIC_ID: "unknown-topic",
-            codes.LEADER_NOT_AVAILABLE: "no-leader",
-            codes.TOPIC_AUTHORIZATION_FAILED: "denied",
-            codes.GROUP_AUTHORIZATION_FAILED: "denied",
-        }.get(error.code or 0, "error")
-    return "error"
+def offset_row(
+    group: str, partition: TopicPartition, committed: CommittedOffset | KgError | None,
+    ends: LogEnds, member: Member | None, subscribed: bool | None, lag_ms: int | None = None,
+) -> OffsetRow:  # fmt: skip
+    """Return one row of ``describe --offsets``.
+
+    There may be a million: the row is made by position and without the constructor, and the usual
+    status is found at once.
+    """
+    offset, epoch, metadata, is_pending = (
+        committed if isinstance(committed, CommittedOffset) else _NO_COMMIT
+    )
+    member_id, host, client_id = (
+        (member.member_id, member.host, member.client_id) if member else _NO_MEMBER
+    )
+    start, stable = ends.start, ends.stable
+    end = ends.end if isinstance(ends.end, int) else None
+    left: int | None
+    error: ItemError | None = None
+    if (
+        offset is not None
+        and end is not None
+        and (start or 0) <= offset <= end
+        and stable is None
+        and not is_pending
+    ):
+        says, left = "ok", end - offset
+    else:
+        says, left = status(committed, ends), lag(offset, ends)
+        if says in ("denied", "error"):  # a topic without a leader or deleted is a finding instead
+            reason = committed if isinstance(committed, KgError) else ends.end
+            if isinstance(reason, KgError):
+                error = ItemError.of(reason, Target(group, *partition))
+    return _new(
+        OffsetRow,
+        (
+            group, partition.topic, partition.partition, offset, start, end, left, epoch, metadata,
+            member_id, host, client_id, subscribed, says, lag_ms, error, stable, is_pending,
+        ),
+    )  # fmt: skip
