@@ -12,7 +12,6 @@ import pytest
 
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.seeding.seed import seed
-from kgtool.sandbox.watcher import Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -30,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seeded(home: Path) -> Iterator[str]:
     with Cluster.start("default", root=home / "kgtool" / "sandbox") as cluster:
-        seed(cluster, Silent())
+        seed(cluster)
         yield cluster.bootstrap
 
 

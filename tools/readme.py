@@ -138,12 +138,11 @@ def main() -> int:
     """Rewrite the pages."""
     from kgtool.sandbox.cluster import Cluster
     from kgtool.sandbox.seeding.seed import seed
-    from kgtool.sandbox.watcher import Silent
 
     with tempfile.TemporaryDirectory(prefix="kgtool-readme-") as name:
         folder = Path(name)
         with Cluster.start("readme", root=folder / "state") as cluster:
-            seed(cluster, Silent())
+            seed(cluster)
             for page in PAGES:
                 work = folder / page.stem
                 work.mkdir()

@@ -27,9 +27,9 @@ from kgtool.sandbox import broker, processes, ready, state, zookeeper
 from kgtool.sandbox.install.jars import DEFAULT_VERSION, class_path, jar_dir, kafka_jars
 from kgtool.sandbox.install.java import FAST, find_java
 from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
+from kgtool.sandbox.reporter import QUIET, Reporter
 from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
 from kgtool.sandbox.tools import tool_class
-from kgtool.sandbox.watcher import Silent, Watcher
 from kgtool.text import counted
 
 
@@ -47,12 +47,12 @@ def new_cluster_id() -> str:
 class Cluster:
     """A running (or stopped, with its data kept) sandbox; make one with `start` or `attach`."""
 
-    def __init__(self, folder: Path, current: State, watcher: Watcher | None = None) -> None:
+    def __init__(self, folder: Path, current: State, reporter: Reporter = QUIET) -> None:
         self.folder = folder
         """Of its state; the data is elsewhere if ``directory`` was given."""
         self.state = current
         """All that is remembered about it."""
-        self._watcher = watcher or Silent()
+        self._reporter = reporter
 
     # -- coming into being ---------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Cluster:
         config: Mapping[str, str] | None = None,
         directory: Path | None = None,
         root: Path | None = None,
-        watcher: Watcher | None = None,
+        reporter: Reporter = QUIET,
     ) -> Cluster:
         """Start a cluster and wait until it answers.
 
@@ -96,18 +96,18 @@ class Cluster:
                 config=dict(config or {}),
                 started_at_ms=int(time.time() * 1000),
             )
-            cluster = cls(folder, fresh, watcher)
+            cluster = cls(folder, fresh, reporter)
             cluster._create()
             return cluster
 
     @classmethod
     def attach(
-        cls, name: str = "default", *, root: Path | None = None, watcher: Watcher | None = None
+        cls, name: str = "default", *, root: Path | None = None, reporter: Reporter = QUIET
     ) -> Cluster | None:
         """The cluster of that name as an earlier process left it, dead or alive; None if none."""
         folder = sandbox_dir(name, root)
         found = state.load(folder)
-        return None if found is None else cls(folder, found, watcher)
+        return None if found is None else cls(folder, found, reporter)
 
     def _create(self) -> None:
         # Before anything is written or downloaded: no Java or no network, no half sandbox.
@@ -122,7 +122,7 @@ class Cluster:
         try:
             make_dir(self.state.directory)
             nodes = counted(len(self.nodes), "broker")
-            self._watcher.say(f"Starting Kafka {self.version}: {nodes}")
+            self._reporter.say(f"Starting Kafka {self.version}: {nodes}")
             for node in self.nodes:
                 self._format(node)
             for node in self.nodes:
@@ -181,7 +181,7 @@ class Cluster:
     @cached_property
     def jars(self) -> list[Path]:
         """Kafka's jars in the user's cache, verified once per object."""
-        return kafka_jars(self.version, self._watcher)
+        return kafka_jars(self.version, self._reporter)
 
     @cached_property
     def java(self) -> Path:
@@ -299,7 +299,7 @@ class Cluster:
         flags = self.class_archive.record()
         if not flags:
             return
-        self._watcher.say("Preparing faster starts, once")
+        self._reporter.say("Preparing faster starts, once")
         node = self.nodes[0]
         processes.end([self._dir(node.id)], grace=15.0)
         self._launch(node, flags)

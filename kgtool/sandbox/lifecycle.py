@@ -9,14 +9,14 @@ from kgtool.errors import SandboxError
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.install.jars import DEFAULT_VERSION, pins
 from kgtool.sandbox.paths import locked, sandbox_dir
+from kgtool.sandbox.reporter import Reporter
 from kgtool.sandbox.state import RUNNING, STOPPED
-from kgtool.sandbox.watcher import Watcher
 from kgtool.text import counted
 
 
 def up(
     name: str,
-    watcher: Watcher,
+    reporter: Reporter,
     *,
     brokers: int | None = None,
     version: str | None = None,
@@ -32,31 +32,31 @@ def up(
     with locked(sandbox_dir(name) / "up.lock"):
         if version is not None:
             pins(version)
-        found = Cluster.attach(name, watcher=watcher)
-        if found is None or _is_rubble(found, watcher):
+        found = Cluster.attach(name, reporter=reporter)
+        if found is None or _is_rubble(found, reporter):
             return Cluster.start(
                 name,
                 brokers=brokers or 1,
                 version=version or DEFAULT_VERSION,
                 config=config,
                 directory=directory,
-                watcher=watcher,
+                reporter=reporter,
             )
         _refuse_another(found, brokers, version, config, directory)
         if found.dead():
-            watcher.say(f"Starting the brokers of {name!r} again, with the data they had")
+            reporter.say(f"Starting the brokers of {name!r} again, with the data they had")
             found.resume()
         else:
-            watcher.say(f"The sandbox {name!r} is already running")
+            reporter.say(f"The sandbox {name!r} is already running")
         return found
 
 
-def _is_rubble(cluster: Cluster, watcher: Watcher) -> bool:
+def _is_rubble(cluster: Cluster, reporter: Reporter) -> bool:
     """Remove a sandbox that was killed, or whose start was; True if it was one."""
     alive = len(cluster.dead()) < len(cluster.nodes)
     if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
         return False
-    watcher.say(f"The sandbox {cluster.name!r} was killed: removing what is left of it")
+    reporter.say(f"The sandbox {cluster.name!r} was killed: removing what is left of it")
     cluster.stop()
     return True
 

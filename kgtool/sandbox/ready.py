@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kgtool.errors import SandboxError
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 TIMEOUT_S = 90.0
+
+
+def wait_until(
+    condition: Callable[[], object], seconds: float, complaint: str, *, pause: float = 0.02
+) -> None:
+    """Return once ``condition`` holds; raise SandboxError(``complaint``) after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SandboxError(complaint)
+        time.sleep(pause)
 
 
 def wait_until_ready(state: State, *, only: int | None = None) -> None:

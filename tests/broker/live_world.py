@@ -21,7 +21,7 @@ from kgtool.client.ops import call
 from kgtool.config import Settings
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat, offset_commit
-from kgtool.sandbox.seeding import raw_group
+from kgtool.sandbox.seeding import group_client
 from tests.support import clients
 
 RETENTION_MS = 60_000
@@ -47,7 +47,7 @@ class World:
         self._raw: list[RawMember] = []
         self._alive: list[Consumer] = []
         self._left: list[Producer] = []
-        self._sockets: list[tuple[raw_group.GroupSocket, raw_group.Membership]] = []
+        self._sockets: list[tuple[group_client.GroupClient, group_client.Membership]] = []
         self._stop = threading.Event()
         self._nurse = threading.Thread(target=self._keep_alive)
 
@@ -136,7 +136,7 @@ class World:
 
     def _worker(self, group: str) -> None:
         """A member of another protocol type, as Connect's are."""
-        socket = raw_group.connect(self.bootstrap, group, "worker")
+        socket = group_client.connect(self.bootstrap, group, "worker")
         member = socket.join(group, "connect", "default", b"")
         socket.sync(member, b"")
         socket.commit(member, LEFT, {0: 3})
@@ -144,7 +144,7 @@ class World:
 
     def _explicit_retention(self) -> None:
         """OffsetCommit v2 and v4, which carry a retention time of their own."""
-        with raw_group.connect(self.bootstrap, "explicit", "old-client") as socket:
+        with group_client.connect(self.bootstrap, "explicit", "old-client") as socket:
             for version, number, retention_ms in ((2, 0, 20_000), (4, 1, 600_000)):
                 _commit_with_retention(socket, version, number, retention_ms)
 
@@ -276,11 +276,11 @@ def _offset_key(key: bytes) -> At:
 
 
 def _commit_with_retention(
-    socket: raw_group.GroupSocket, version: int, partition: int, retention_ms: int
+    client: group_client.GroupClient, version: int, partition: int, retention_ms: int
 ) -> None:
-    text, array = raw_group.string, raw_group.array
-    row = struct.pack(">iq", partition, 5) + text("")
-    body = text("explicit") + struct.pack(">i", -1) + text("") + struct.pack(">q", retention_ms)
-    body += array([text(HELD) + array([row])])
-    answer = socket.ask(raw_group.OFFSET_COMMIT, version, body)
-    assert struct.unpack(">h", answer[-2:]) == (0,), answer
+    row = offset_commit.RequestPartition(partition=partition, offset=5)
+    topic = offset_commit.RequestTopic(name=HELD, partitions=[row])
+    request = offset_commit.Request(
+        group_id="explicit", retention_time_ms=retention_ms, topics=[topic]
+    )
+    client.ask(request, version)

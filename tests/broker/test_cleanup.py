@@ -22,7 +22,7 @@ from kgtool.changes.offsets.write import write_offsets
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
-from kgtool.sandbox.seeding import raw_group
+from kgtool.sandbox.seeding import group_client
 from tests.changes import world
 from tests.changes.world import Run, seen
 from tests.cli.pseudo import Terminal
@@ -338,7 +338,7 @@ def test_ghosts_of_a_living_group(scene: Callable[[int], Scene]) -> None:
 def test_types_that_are_not_cleaned_up(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     connect = f"{here.prefix}-connect"
-    with raw_group.connect(here.bootstrap, connect, "worker") as socket:
+    with group_client.connect(here.bootstrap, connect, "worker") as socket:
         member = socket.join(connect, "connect", "default", b"")
         socket.sync(member, b"")
         socket.leave(member)

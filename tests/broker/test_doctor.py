@@ -18,7 +18,6 @@ from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked
 from kgtool.sandbox.seeding import world
 from kgtool.sandbox.seeding.seed import seed
-from kgtool.sandbox.watcher import Silent
 from tests.broker.test_authorisation import USER, Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
@@ -49,7 +48,7 @@ def seeded(warm: Callable[[Cluster], Cluster]) -> Seeded:
         cluster = brokers.shared_broker("4.3.1", name="doctor")
         if not kept.exists():  # once: another worker of the tests finds it seeded
             fresh = separately("doctor", "-o", "json", "--bootstrap-server", cluster.bootstrap)
-            seed(cluster, Silent())
+            seed(cluster)
             kept.write_text(json.dumps(fresh))
     return Seeded(warm(cluster), Result(*json.loads(kept.read_text())))
 

@@ -26,9 +26,10 @@ from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat, txn_offset_commit
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.doctor import pending
+from kgtool.records.subscription import encode_topics
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seeding import raw_group
+from kgtool.sandbox.seeding import group_client
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.doctor import FIXED, only_row, rows_of
@@ -170,8 +171,8 @@ def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         members.callback(silent.close)
         members.callback(other.close)
         clients.wait_for(lambda: other.beat() or other.epoch > silent.epoch, "a new assignment")
-        socket = members.enter_context(raw_group.connect(at, "stuck", "half-joined"))
-        socket.join("stuck", "consumer", "range", raw_group.subscription(["held"]))
+        socket = members.enter_context(group_client.connect(at, "stuck", "half-joined"))
+        socket.join("stuck", "consumer", "range", encode_topics(["held"]))
         clients.commit(at, "hanging", {("held", 0): 5})
         hang(at, "hanging", "held")
         # The older one of two in the same partition is another application's.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Producer, ShareConsumer, TopicPartition
 
-from kgtool.sandbox.seeding import raw_group
+from kgtool.sandbox.seeding import group_client
 from tests.cli import run
 from tests.parity.behaviours import (
     Kg,
@@ -36,7 +36,7 @@ def connect(worlds: dict[str, World], parity: object) -> Iterator[str]:
     """A group as a Connect worker has it."""
     group = clients.unique("connect")
     address = parity.cluster.bootstrap  # type: ignore[attr-defined]
-    with raw_group.connect(address, group, "worker") as socket:
+    with group_client.connect(address, group, "worker") as socket:
         who = socket.join(group, "connect", "sessioned", b"")
         socket.sync(who, b"")
         yield group

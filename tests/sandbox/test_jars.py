@@ -12,7 +12,7 @@ import pytest
 from kgtool.cli.commands import sandbox as command
 from kgtool.errors import SandboxError, UsageError
 from kgtool.sandbox.install import download, jars
-from kgtool.sandbox.watcher import Silent
+from kgtool.sandbox.reporter import Reporter
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_missing_jar_is_downloaded_again(real_jars, cache, monkeypatch):
     (libs / "re2j-1.8.jar").unlink()
     calls = []
 
-    def fetch(version, wanted, work, watcher):
+    def fetch(version, wanted, work, reporter):
         calls.append(version)
         copy_jars(real_jars, work / "libs")
 
@@ -89,7 +89,7 @@ def test_a_missing_jar_is_downloaded_again(real_jars, cache, monkeypatch):
 
 
 def test_a_bad_download_is_not_published(real_jars, cache, monkeypatch):
-    def fetch(version, wanted, work, watcher):
+    def fetch(version, wanted, work, reporter):
         copy_jars(real_jars, work / "libs")
         jar = work / "libs" / "re2j-1.8.jar"
         jar.unlink()
@@ -126,7 +126,7 @@ def test_neither_ivy_nor_maven_says_what_to_install(cache, monkeypatch):
     monkeypatch.setattr(download, "find_ivy", lambda: None)
     ivy_only(monkeypatch)
     with pytest.raises(SandboxError, match="neither PySpark") as caught:
-        jars.kafka_jars("4.3.1", Silent())
+        jars.kafka_jars("4.3.1")
     assert "kgtool[analyze]" in (caught.value.hint or "")
 
 
@@ -137,14 +137,14 @@ def test_the_real_ivy_fetches_exactly_what_is_listed(tmp_path):
     assert wanted[-1].file_name == "kafka-server-common-4.3.1-test.jar"
     seen = []
 
-    class Watcher(Silent):
+    class Recorder(Reporter):
         def download(self, total):
             from contextlib import nullcontext
 
             assert total == sum(pin.size for pin in wanted)
             return nullcontext(seen.append)
 
-    download.download("4.3.1", wanted, tmp_path, Watcher())
+    download.download("4.3.1", wanted, tmp_path, Recorder())
     assert {p.name for p in (tmp_path / "libs").iterdir()} == {p.file_name for p in wanted}
     assert seen[-1] == sum(pin.size for pin in wanted)
 

@@ -10,10 +10,9 @@ from confluent_kafka import TopicPartition
 from kgtool.errors import SandboxError
 from kgtool.sandbox import processes
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seeding import members, raw_group, world
+from kgtool.sandbox.seeding import group_client, members, world
 from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.seeding.world import Live
-from kgtool.sandbox.watcher import Silent
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
@@ -36,7 +35,7 @@ EMPTY_GROUPS = {
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory, warm):
     with Cluster.start("seeded", root=tmp_path_factory.mktemp("seeded")) as cluster:
-        seed(cluster, Silent())
+        seed(cluster)
         yield warm(cluster)
 
 
@@ -96,7 +95,7 @@ def test_the_streams_group(seeded):
     assert "1:[0,1,2]" in members.stdout
 
 
-class LateWorker(raw_group.Worker):
+class LateWorker(group_client.HeartbeatMember):
     """Its first try to join fails, as where a coordinator still loads."""
 
     tries = 0
@@ -111,7 +110,7 @@ class LateWorker(raw_group.Worker):
 
 
 def test_a_worker_that_enters_is_in(seeded, monkeypatch):
-    monkeypatch.setattr(raw_group, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(group_client, "HEARTBEAT_S", 0.1)
     worker = LateWorker(seeded.bootstrap, "late", "late-1")
     worker.enter(10)
     assert worker.tries == 2
@@ -124,7 +123,7 @@ def test_a_worker_that_can_not_enter_says_so():
 
 
 class Shrinking:
-    """A member that loses its last partition as soon as the crowd has seen that it has all."""
+    """A member that loses its last partition as soon as it was seen that it has all."""
 
     def __init__(self):
         topics = [(topic, range(world.TOPICS[topic][0])) for topic in ("orders", "payments")]
@@ -144,8 +143,8 @@ def test_a_rebalance_while_it_commits_loses_no_offset(monkeypatch):
     member = Shrinking()
     monkeypatch.setattr(members, "consumer", lambda *_, **__: member)
     monkeypatch.setattr(Shrinking, "subscribe", lambda *_: None, raising=False)
-    crowd = members.Crowd("", [Live("billing", ("orders", "payments"), 1)])
-    crowd.gather()
+    consumers = members.GroupMembers("", [Live("billing", ("orders", "payments"), 1)])
+    consumers.join_and_commit()
     assert member.committed == world.live_offsets("billing")
 
 
@@ -234,7 +233,7 @@ def test_the_demo_group_has_one_success_one_refusal_one_unknown(seeded):
 def test_seeding_again_changes_nothing(seeded):
     before = seeded.run_tool("kafka-get-offsets").stdout
     pid = processes.pid_of(seeded.state.members_dir)
-    seed(seeded, Silent())
+    seed(seeded)
     assert processes.pid_of(seeded.state.members_dir) == pid
     assert seeded.run_tool("kafka-get-offsets").stdout == before
 
@@ -242,7 +241,7 @@ def test_seeding_again_changes_nothing(seeded):
 def test_the_members_end_with_the_sandbox(tmp_path):
     cluster = Cluster.start("old", version="3.9.1", root=tmp_path)
     try:
-        seed(cluster, Silent())
+        seed(cluster)
         listed = groups(cluster)
         assert {g for g, what in listed.items() if what[1] == "Stable"} == {"billing", "fulfilment"}
         assert set(listed) >= EMPTY_GROUPS

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kgtool.sandbox.seeding import raw_group
+from kgtool.records.subscription import encode_topics
+from kgtool.sandbox.seeding import group_client
 from tests.soak.cases import (
     BEFORE,
     CONFIG,
@@ -136,8 +137,8 @@ class Soak:
             return argv, {(group, CONFIG): (VALUE,) for group in case.groups}
         if case.command == "remove-members":
             for group in case.groups:
-                with raw_group.connect(self.direct, group, "stuck") as socket:
-                    socket.join(group, "consumer", "range", raw_group.subscription([TOPIC]))
+                with group_client.connect(self.direct, group, "stuck") as socket:
+                    socket.join(group, "consumer", "range", encode_topics([TOPIC]))
             # The coordinator describes what it has committed, which is a moment behind.
             clients.wait_for(lambda: all(self.state(case).values()), "the members", 30)
             argv = ["remove-members", *case.groups, "--all", "--yes"]

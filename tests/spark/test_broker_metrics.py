@@ -20,7 +20,7 @@ from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings
 from kgtool.sandbox import broker as sandbox_broker
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seeding import raw_group
+from kgtool.sandbox.seeding import group_client
 from tests.broker.live_world import HELD, _commit_with_retention
 from tests.cli.run import kgtool
 from tests.support import clients
@@ -139,7 +139,7 @@ def live(bootstrap: str, journal: str) -> None:
     clients.commit(bootstrap, "other", {(DOOMED, 0): 1})
     clients.delete_topics(bootstrap, DOOMED)
     clients.wait_for(lambda: len(clients.committed(bootstrap, "other")) == 1, "the topic's end")
-    with raw_group.connect(bootstrap, "explicit", "old-client") as socket:
+    with group_client.connect(bootstrap, "explicit", "old-client") as socket:
         for version, number in ((2, 0), (4, 1)):
             _commit_with_retention(socket, version, number, EXPLICIT_MS)
 

@@ -20,7 +20,6 @@ from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.seeding.seed import seed
-from kgtool.sandbox.watcher import Silent
 from tests.cli.run import kgtool
 from tests.support.tables import dicts
 
@@ -56,7 +55,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     }
     root = tmp_path_factory.mktemp("forgetful")
     with Cluster.start("forgetful", config=config, root=root) as kafka:
-        seed(kafka, Silent())
+        seed(kafka)
         seeded_ms = now_ms()
         for group in BY_HAND:
             done = kgtool(

@@ -19,11 +19,11 @@ from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import SANDBOX
 from kgtool.errors import SandboxError
+from kgtool.sandbox.reporter import Reporter
 from kgtool.text import moment
 
 if TYPE_CHECKING:
     from kgtool.sandbox.cluster import Cluster
-    from kgtool.sandbox.watcher import Watcher
 
 # Repeated from kgtool.sandbox.install.jars, which costs more to import than a --help may take; a
 # test holds the two together.
@@ -58,7 +58,7 @@ def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: 
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
-    cluster = lifecycle.up(name, _watcher(output), config=dict(config), **given)
+    cluster = lifecycle.up(name, _reporter(output), config=dict(config), **given)
     return _report(output, cluster)
 
 
@@ -70,7 +70,7 @@ def seed(output: Output, name: str) -> int:
     from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
-    run(cluster, _watcher(output))
+    run(cluster, _reporter(output))
     return _report(output, cluster)
 
 
@@ -159,11 +159,11 @@ def _facts(cluster: Cluster | None, name: str) -> dict[str, Any]:
     }
 
 
-def _watcher(output: Output) -> Watcher:
+def _reporter(output: Output) -> Reporter:
     return Bar(output) if sys.stderr.isatty() else Lines()
 
 
-class Lines:
+class Lines(Reporter):
     """Says everything in plain lines on stderr, the download in quarters."""
 
     def say(self, text: str) -> None:

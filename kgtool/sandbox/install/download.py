@@ -19,7 +19,7 @@ from kgtool.sandbox.install.java import find_java
 
 if TYPE_CHECKING:
     from kgtool.sandbox.install.jars import Pin
-    from kgtool.sandbox.watcher import Watcher
+    from kgtool.sandbox.reporter import Reporter
 
 STALL_S = 120.0
 
@@ -67,11 +67,11 @@ class Way(NamedTuple):
     command: Sequence[str]
 
 
-def download(version: str, wanted: Sequence[Pin], work: Path, watcher: Watcher) -> None:
+def download(version: str, wanted: Sequence[Pin], work: Path, reporter: Reporter) -> None:
     """Put ``wanted`` into ``work/libs``; SandboxError if no way leads there."""
     reasons = []
     for way in _ways(wanted, work):
-        reason = _run(way, wanted, work, watcher)
+        reason = _run(way, wanted, work, reporter)
         if reason is None:
             return
         reasons.append(f"{way.name}: {reason}")
@@ -154,12 +154,12 @@ def proxy_flags(environ: Mapping[str, str]) -> list[str]:
     return flags
 
 
-def _run(way: Way, wanted: Sequence[Pin], work: Path, watcher: Watcher) -> str | None:
+def _run(way: Way, wanted: Sequence[Pin], work: Path, reporter: Reporter) -> str | None:
     """Run it to its end; None, or the reason why it failed."""
     shutil.rmtree(work / "libs", ignore_errors=True)
     log = work / "download.log"
     total = sum(pin.size for pin in wanted)
-    with log.open("w") as out, watcher.download(total) as report:
+    with log.open("w") as out, reporter.download(total) as report:
         process = subprocess.Popen(
             way.command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
         )

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kgtool.errors import SandboxError, UsageError
 from kgtool.sandbox.paths import cache_root, locked, make_dir
-from kgtool.sandbox.watcher import Silent, Watcher
+from kgtool.sandbox.reporter import QUIET, Reporter
 
 VERSIONS = ("4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
@@ -60,7 +60,7 @@ def jar_dir(version: str) -> Path:
     return cache_root() / version / "libs"
 
 
-def kafka_jars(version: str, watcher: Watcher | None = None) -> list[Path]:
+def kafka_jars(version: str, reporter: Reporter = QUIET) -> list[Path]:
     """The class path of a Kafka version, downloaded if need be and verified every time.
 
     SandboxError when the download fails or a file is not the one that was pinned.
@@ -70,7 +70,7 @@ def kafka_jars(version: str, watcher: Watcher | None = None) -> list[Path]:
     if not _complete(libs, wanted):
         with locked(cache_root() / f".{version}.lock", timeout=900.0):
             if not _complete(libs, wanted):  # another process may have been faster
-                _publish(version, wanted, libs, watcher or Silent())
+                _publish(version, wanted, libs, reporter)
     verify(version, libs)
     return [libs / pin.file_name for pin in wanted]
 
@@ -96,15 +96,15 @@ def _complete(libs: Path, wanted: Sequence[Pin]) -> bool:
     return all((libs / pin.file_name).is_file() for pin in wanted)
 
 
-def _publish(version: str, wanted: Sequence[Pin], libs: Path, watcher: Watcher) -> None:
+def _publish(version: str, wanted: Sequence[Pin], libs: Path, reporter: Reporter) -> None:
     from kgtool.sandbox.install.download import download
 
     root = make_dir(cache_root())
     with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=root) as folder:
         work = Path(folder)
         size = sum(pin.size for pin in wanted) / 1e6
-        watcher.say(f"Downloading Kafka {version}, once: {len(wanted)} jars, {size:.0f} MB")
-        download(version, wanted, work, watcher)
+        reporter.say(f"Downloading Kafka {version}, once: {len(wanted)} jars, {size:.0f} MB")
+        download(version, wanted, work, reporter)
         verify(version, work / "libs")
         if libs.parent.exists():
             # Incomplete: somebody removed files. Out of the way, it goes with the temp folder.

@@ -7,7 +7,6 @@ is committed, then polls until it is ended or its folder is gone.
 
 from __future__ import annotations
 
-import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import ready
-from kgtool.sandbox.seeding import raw_group, world
-from kgtool.sandbox.seeding.streams import StreamsWorker
+from kgtool.sandbox.seeding import world
+from kgtool.sandbox.seeding.group_client import ConnectWorker, HeartbeatMember, StreamsMember
 from kgtool.sandbox.seeding.world import Live
 
 if TYPE_CHECKING:
@@ -27,41 +26,44 @@ SETTLE_S = 60.0
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Gather everybody, say so, stay."""
+    """Start all members, create ``ready``, and keep the members alive."""
     folder, bootstrap, version = Path(arguments[0]), arguments[1], arguments[2]
     modern = not version.startswith("3.")
-    crowd = Crowd(bootstrap, [live for live in world.LIVE if modern or not live.is_848])
-    crowd.gather()
+    consumers = GroupMembers(bootstrap, [live for live in world.LIVE if modern or not live.is_848])
+    consumers.join_and_commit()
     open_transaction = begin_transaction(bootstrap)
-    worker = ConnectWorker(bootstrap)
-    sharing = share_member(bootstrap) if modern else None
-    streaming = StreamsWorker(bootstrap, world.STREAMS_GROUP, world.TOPOLOGY) if modern else None
-    worker.enter(SETTLE_S)
-    if streaming is not None:
-        streaming.enter(SETTLE_S)
+    members: list[HeartbeatMember] = [
+        ConnectWorker(bootstrap, world.CONNECT_GROUP, "connect-worker-1")
+    ]
+    poll_share_member = share_member(bootstrap) if modern else None
+    if modern:
+        members.append(StreamsMember(bootstrap, world.STREAMS_GROUP, world.TOPOLOGY))
+    for member in members:
+        member.enter(SETTLE_S)
     (folder / "ready").touch()
     while folder.exists():
-        crowd.poll()
-        worker.tick()
-        if sharing is not None:
-            sharing()
-        if streaming is not None:
-            streaming.tick()
+        consumers.poll()
+        for member in members:
+            member.poll()
+        if poll_share_member is not None:
+            poll_share_member()
         open_transaction.poll(0)
         time.sleep(0.2)
 
 
-class Crowd:
+class GroupMembers:
     """Consumers of several groups, polled together in one thread."""
 
     def __init__(self, bootstrap: str, groups: Sequence[Live]) -> None:
         self._bootstrap = bootstrap
         self._groups = groups
         self._members: dict[str, list[Consumer]] = {}
-        self._topics: dict[str, tuple[str, ...]] = {}  # what the members of a group are now on
+        self._topics: dict[
+            str, tuple[str, ...]
+        ] = {}  # by group, what its members are subscribed to
 
-    def gather(self) -> None:
-        """Let everybody join, commit, drop the topics they have dropped, and join again."""
+    def join_and_commit(self) -> None:
+        """Join, commit, drop the topics that are to be dropped, and commit again."""
         for live in self._groups:
             if live.was_on:
                 self._subscribe(live, 1, live.was_on)
@@ -71,14 +73,14 @@ class Crowd:
         self._settle_and_commit()
 
     def leave(self) -> None:
-        """Everybody leaves in good order: the groups are empty."""
+        """Close all members: the groups are empty."""
         for members in self._members.values():
             for member in members:
                 member.close()
         self._members.clear()
 
     def poll(self) -> None:
-        """Let every consumer do its heartbeats and rebalances; the records are of no interest."""
+        """Let every consumer send heartbeats and rebalance; the records are dropped."""
         for members in self._members.values():
             for member in members:
                 member.poll(0)
@@ -93,23 +95,20 @@ class Crowd:
 
     def _settle_and_commit(self) -> None:
         """Poll until the members of each group share all partitions, then commit."""
-        deadline = time.monotonic() + SETTLE_S
-        while not all(self._is_settled(group) for group in self._members):
-            if time.monotonic() > deadline:
-                raise SandboxError(f"The seeded groups did not settle within {SETTLE_S:.0f} s")
-            self.poll()
-            time.sleep(0.02)
+        complaint = f"The seeded groups did not settle within {SETTLE_S:.0f} s"
+        ready.wait_until(self._is_settled, SETTLE_S, complaint)
         # One member commits for all: who owns what may change again meanwhile.
         for group, members in self._members.items():
             commit(members[0], world.live_offsets(group))
 
-    def _is_settled(self, group: str) -> bool:
-        shares = [
-            {(row.topic, row.partition) for row in member.assignment()}
-            for member in self._members[group]
-        ]
-        together = sorted(partition for share in shares for partition in share)
-        return all(shares) and together == sorted(_partitions(self._topics[group]))
+    def _is_settled(self) -> bool:
+        for group, members in self._members.items():
+            shares = [{(row.topic, row.partition) for row in m.assignment()} for m in members]
+            assigned = sorted(partition for share in shares for partition in share)
+            if not all(shares) or assigned != sorted(_partitions(self._topics[group])):
+                self.poll()
+                return False
+        return True
 
 
 def _partitions(topics: Sequence[str]) -> list[tuple[str, int]]:
@@ -135,7 +134,7 @@ def member_settings(live: Live, number: int) -> dict[str, Any]:
 
 
 def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
-    """A consumer that commits only what it is told to."""
+    """A consumer without automatic commits."""
     from confluent_kafka import Consumer
 
     return Consumer(
@@ -151,7 +150,7 @@ def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
 
 
 def commit(member: Consumer, offsets: world.Offsets, metadata: Sequence[str] = ()) -> None:
-    """Commit and look at every partition's own result; again while the group rebalances."""
+    """Commit, check every partition's own result, and try again while the group rebalances."""
     from confluent_kafka import KafkaException, TopicPartition
 
     texts = list(metadata) or [""] * len(offsets)
@@ -247,28 +246,6 @@ def _share_from_the_start(bootstrap: str) -> None:
     client = ready.admin(bootstrap)  # one that is only a temporary never answers
     for done in client.incremental_alter_configs([group]).values():
         done.result(30)
-
-
-class ConnectWorker(raw_group.Worker):
-    """The only member of a Connect cluster's group."""
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap, world.CONNECT_GROUP, "connect-worker-1")
-
-    def join(self, connection: raw_group.GroupSocket) -> None:
-        """Join, and take the only connector there is."""
-        url = "http://127.0.0.1:8083/"
-        # ConnectProtocol v0: version, the worker's URL, the offset of its configuration.
-        metadata = struct.pack(">h", 0) + raw_group.string(url) + struct.pack(">q", 12)
-        self._who = connection.join(self._group, "connect", "default", metadata)
-        share = struct.pack(">hh", 0, 0) + raw_group.string(self._who.member_id)
-        share += raw_group.string(url) + struct.pack(">q", 12)
-        connectors = [raw_group.string("s3-sink") + raw_group.array([struct.pack(">i", 0)])]
-        connection.sync(self._who, share + raw_group.array(connectors))
-
-    def beat(self, connection: raw_group.GroupSocket) -> None:
-        """Send a heartbeat."""
-        connection.heartbeat(self._who)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgtool.errors import SandboxError
+from kgtool.records.subscription import encode_topics
 from kgtool.sandbox import broker, processes, ready
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked, make_dir
-from kgtool.sandbox.seeding import raw_group, world
-from kgtool.sandbox.seeding.members import Crowd, commit, consumer, pend, transactional
-from kgtool.sandbox.watcher import Watcher
+from kgtool.sandbox.reporter import QUIET, Reporter
+from kgtool.sandbox.seeding import world
+from kgtool.sandbox.seeding.group_client import GroupClient, assignment
+from kgtool.sandbox.seeding.members import GroupMembers, commit, consumer, pend, transactional
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -29,20 +31,20 @@ _TOO_EARLY = {
 }  # fmt: skip
 
 
-def seed(cluster: Cluster, watcher: Watcher) -> None:
+def seed(cluster: Cluster, reporter: Reporter = QUIET) -> None:
     """Fill a running sandbox; one that has its world already is left as it is.
 
     SandboxError when a part can't be made; running it again goes on from there.
     """
     if cluster.state.seeded and processes.pid_of(cluster.state.members_dir) is not None:
-        watcher.say(f"The sandbox {cluster.name!r} is already seeded")
+        reporter.say(f"The sandbox {cluster.name!r} is already seeded")
         return
     from confluent_kafka import KafkaException
 
     with locked(cluster.folder / "seed.lock"):
         processes.end([cluster.state.members_dir])
         try:
-            Seeder(cluster, watcher).run()
+            Seeder(cluster, reporter).run()
         except KafkaException as error:
             raise SandboxError(
                 f"The sandbox {cluster.name!r} could not be seeded: {error.args[0].str()}",
@@ -54,11 +56,11 @@ def seed(cluster: Cluster, watcher: Watcher) -> None:
 class Seeder:
     """The steps, each of which may be repeated."""
 
-    def __init__(self, cluster: Cluster, watcher: Watcher) -> None:
+    def __init__(self, cluster: Cluster, reporter: Reporter) -> None:
         self._cluster = cluster
         self._bootstrap = cluster.bootstrap
         self._modern = not cluster.version.startswith("3.")
-        self._say = watcher.say
+        self._say = reporter.say
         self._admin: AdminClient = ready.admin(self._bootstrap)
 
     def run(self) -> None:
@@ -98,25 +100,20 @@ class Seeder:
         from confluent_kafka.admin import NewTopic
 
         replicas = min(3, len(self._cluster.nodes))
-        deadline = time.monotonic() + WAIT_S
-        while True:
+
+        def is_created() -> bool:
             request = [NewTopic(topic, partitions, replicas)]
             try:
                 self._admin.create_topics(request)[topic].result(timeout=WAIT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise SandboxError(f"The topic {topic!r} can't be created: {error}") from None
-            if self._has_leaders(topic, partitions):
-                return
-            if time.monotonic() > deadline:
-                raise SandboxError(f"The topic {topic!r} got no leaders within {WAIT_S:.0f} s")
-            time.sleep(0.05)
+            found = self._admin.list_topics(timeout=WAIT_S).topics.get(topic)
+            leaders = [] if found is None else [part.leader for part in found.partitions.values()]
+            return len(leaders) == partitions and min(leaders) >= 0
 
-    def _has_leaders(self, topic: str, partitions: int) -> bool:
-        found = self._admin.list_topics(timeout=WAIT_S).topics.get(topic)
-        if found is None or len(found.partitions) != partitions:
-            return False
-        return all(part.leader >= 0 for part in found.partitions.values())
+        complaint = f"The topic {topic!r} got no leaders within {WAIT_S:.0f} s"
+        ready.wait_until(is_created, WAIT_S, complaint, pause=0.05)
 
     def _ends(self, topic: str, partitions: int) -> list[int]:
         from confluent_kafka import TopicPartition
@@ -152,11 +149,12 @@ class Seeder:
 
     def _delete(self, topic: str) -> None:
         self._admin.delete_topics([topic])[topic].result(timeout=WAIT_S)
-        deadline = time.monotonic() + WAIT_S
-        while topic in self._admin.list_topics(timeout=WAIT_S).topics:
-            if time.monotonic() > deadline:
-                raise SandboxError(f"The topic {topic!r} is not gone after {WAIT_S:.0f} s")
-            time.sleep(0.05)
+        ready.wait_until(
+            lambda: topic not in self._admin.list_topics(timeout=WAIT_S).topics,
+            WAIT_S,
+            f"The topic {topic!r} is not gone after {WAIT_S:.0f} s",
+            pause=0.05,
+        )
 
     # -- groups without members ----------------------------------------------------------------
 
@@ -200,22 +198,22 @@ class Seeder:
     def _console_consumers(self) -> None:
         """Join, commit and leave like a console consumer that was ended with Ctrl-C."""
         host, _, port = self._bootstrap.split(",")[0].rpartition(":")
-        homes: dict[tuple[str, int], list[str]] = {}
-        with raw_group.GroupSocket(host, int(port), "seed") as first:
+        by_coordinator: dict[tuple[str, int], list[str]] = {}
+        with GroupClient(host, int(port), "seed") as first:
             for group in world.console_groups():
-                homes.setdefault(first.coordinator(group), []).append(group)
-        shares = [(home, groups[i::4]) for home, groups in homes.items() for i in range(4)]
+                by_coordinator.setdefault(first.coordinator(group), []).append(group)
+        shares = [(at, groups[i::4]) for at, groups in by_coordinator.items() for i in range(4)]
         with ThreadPoolExecutor(len(shares)) as pool:
-            for done in [pool.submit(_come_and_go, *share) for share in shares]:
+            for done in [pool.submit(_join_commit_leave, *share) for share in shares]:
                 done.result()
 
     # -- groups with members -------------------------------------------------------------------
 
     def _went_empty(self) -> None:
         groups = [live for live in world.WENT_EMPTY if self._modern or not live.is_848]
-        crowd = Crowd(self._bootstrap, groups)
-        crowd.gather()
-        crowd.leave()
+        members = GroupMembers(self._bootstrap, groups)
+        members.join_and_commit()
+        members.leave()
 
     def _start_members(self) -> Path:
         folder = make_dir(self._cluster.state.members_dir)
@@ -250,15 +248,15 @@ def _when_ready(ask: Callable[[], T]) -> T:
         time.sleep(0.05)
 
 
-def _come_and_go(home: tuple[str, int], groups: Sequence[str]) -> None:
-    with raw_group.GroupSocket(*home, "console-consumer") as coordinator:
+def _join_commit_leave(coordinator: tuple[str, int], groups: Sequence[str]) -> None:
+    with GroupClient(*coordinator, "console-consumer") as client:
         for group in groups:
             partitions = range(world.TOPICS["clicks"][0])
-            who = coordinator.join(group, "consumer", "range", raw_group.subscription(["clicks"]))
-            coordinator.sync(who, raw_group.assignment("clicks", partitions))
-            read = int(group[-5:]) % 51
-            coordinator.commit(who, "clicks", dict.fromkeys(partitions, read))
-            coordinator.leave(who)
+            member = client.join(group, "consumer", "range", encode_topics(["clicks"]))
+            client.sync(member, assignment("clicks", partitions))
+            offset = int(group[-5:]) % 51
+            client.commit(member, "clicks", dict.fromkeys(partitions, offset))
+            client.leave(member)
 
 
 def _importable() -> Mapping[str, str]:
