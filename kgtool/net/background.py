@@ -1,8 +1,8 @@
-"""What blocks runs here, in threads of its own: name servers, token endpoints, ticket servers.
+"""Threads for blocking calls: name servers, token endpoints, ticket servers.
 
 The loop goes on meanwhile; a result comes back into its thread through a socket that the selector
-watches. ``threading`` would cost start-up time, and its threads would be waited for at the end: a
-name server that does not answer must not keep the program.
+watches. ``threading`` would cost start-up time, and join its threads at exit: a name server that
+does not answer must not keep the program alive.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ Done = Callable[[Any], None]
 
 
 class Background:
-    """Runs actions beside a loop.
-
-    :param selector: the loop's selector.
-    """
+    """Runs actions in threads; their results are handed out by the loop's selector."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
@@ -33,7 +30,7 @@ class Background:
         self._ends: tuple[socket.socket, socket.socket] | None = None
 
     def run(self, action: Callable[[], Any], done: Done) -> None:
-        """Give ``done`` what ``action`` returns, or the KgError that it raises."""
+        """Call ``done`` with the result of ``action``, or with the KgError that it raises."""
         if self._ends is None:
             self._ends = socket.socketpair()
             for end in self._ends:
@@ -47,7 +44,7 @@ class Background:
             bell.send(b"\0")
 
     def on_event(self, _mask: int) -> None:
-        """Hand out what has finished."""
+        """Hand out finished results."""
         assert self._ends is not None
         with contextlib.suppress(BlockingIOError):
             self._ends[0].recv(4096)
@@ -58,13 +55,13 @@ class Background:
             done(value)
 
     def close(self) -> None:
-        """Forget what is still running."""
+        """Drop the results of what is still running."""
         for end in self._ends or ():
             end.close()
 
 
 def within(seconds: float, action: Callable[[], T], too_late: KgError) -> T:
-    """Return what ``action`` returns, or raise ``too_late``; the thread is left to itself then.
+    """Return the result of ``action``, or raise ``too_late`` and leave the thread behind.
 
     Timeouts of sockets are per read: a peer that sends a byte now and then outlives them all.
     """

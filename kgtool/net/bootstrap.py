@@ -1,8 +1,8 @@
-"""The search for a broker that answers, when there is no connection to any.
+"""The search for a broker that answers, while there is no connection to any.
 
-The addresses are tried in the order given. One that refuses makes way for the next at once; one
-that says nothing gets company after ``STAGGER_SECONDS``, so that a black hole at the head of the
-list costs a second and not the whole timeout.
+The addresses are tried in the order given. After one that refuses the next is tried at once; beside
+one that does not answer the next is tried after ``STAGGER_SECONDS``, so that a black hole at the
+head of the list costs a second and not the whole timeout.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kgtool.errors import (
     ResolveFailed,
     TimedOut,
 )
+from kgtool.net.background import Background
 from kgtool.net.connection import Connection
 
 STAGGER_SECONDS = 1.0
@@ -35,21 +36,19 @@ FINAL = (AuthenticationError, ConfigError, MissingExtra)
 """A login that was refused, or can't be made."""
 
 Address = tuple[str, int]
-Explain = Callable[[KgError, str, int, Callable[[KgError], None]], None]
 
 
 class Bootstrap:
     """One search at a time; ``step`` drives it.
 
     :param connect: opens a connection to an address, or finds the one that is being opened.
-    :param explain: finds a better error for one that a connection ended with, and hands it over,
-        perhaps later.
+    :param background: runs what finds out why connections were closed.
     """
 
-    def __init__(self, connect: Callable[[str, int], Connection], explain: Explain) -> None:
+    def __init__(self, connect: Callable[[str, int], Connection], background: Background) -> None:
         self.is_active = False
         self._connect = connect
-        self._explain = explain
+        self._background = background
         self._addresses: list[Address] = []
         self._left: deque[Address] = deque()
         self._trying: list[tuple[Address, Connection]] = []
@@ -60,13 +59,13 @@ class Bootstrap:
         self._persistent = False
         self._round = 0
         self._unexplained: set[int] | None = None
-        """Which failures nobody has explained yet; None as long as the search goes on."""
+        """The failures without an explanation yet; None as long as the search goes on."""
 
     def begin(self, addresses: list[Address], now: float, *, persistent: bool) -> None:
-        """Start looking, unless a search is under way.
+        """Start a search, unless one is under way.
 
-        :param persistent: the cluster has answered before, so it is looked for until the time of
-            the command is up; otherwise only for a moment, in case it is just being restarted.
+        :param persistent: search until the time of the command is up, because the cluster has
+            answered before; otherwise only for a moment, in case it is just being restarted.
         """
         if self.is_active:
             return
@@ -86,11 +85,11 @@ class Bootstrap:
         self._next_at = now
 
     def step(self, now: float) -> Connection | KgError | None:
-        """Return the connection found, the reason why there is none, or None: still looking."""
+        """Return the connection found, the error of the search, or None while it goes on."""
         if not self.is_active:
             return None
         while self._unexplained is None:
-            found = self._sort_out(now)
+            found = self._first_ready(now)
             if found is not None:
                 self.is_active = False
                 return found
@@ -100,14 +99,14 @@ class Bootstrap:
             self._trying.append((address, self._connect(*address)))
             self._next_at = now + STAGGER_SECONDS
         if self._unexplained is None and not self._trying and not self._left:
-            self._again_or_never(now)
+            self._retry_or_give_up(now)
         if self._unexplained is None or self._unexplained:
             return None
         self.is_active = False
         return self.error()
 
-    def _sort_out(self, now: float) -> Connection | None:
-        """Return a connection that is ready; let the next address have its turn for a dead one."""
+    def _first_ready(self, now: float) -> Connection | None:
+        """Return a connection that is ready; note those that failed."""
         for address, connection in self._trying[:]:
             if connection.is_ready:
                 return connection
@@ -122,9 +121,9 @@ class Bootstrap:
                     return None
         return None
 
-    def _again_or_never(self, now: float) -> None:
-        """All have failed: wait for another round, or give up."""
-        if now < self._give_up_at and all(self._may_come(error) for _, error in self._failed):
+    def _retry_or_give_up(self, now: float) -> None:
+        """After all have failed, begin another round, or give up."""
+        if now < self._give_up_at and all(self._may_recover(error) for _, error in self._failed):
             pause = PAUSES[min(self._round, len(PAUSES) - 1)]
             self._round += 1
             failed = self._failed
@@ -138,33 +137,39 @@ class Bootstrap:
         failed = self._failed
         self._unexplained = set(range(len(failed)))
         for at, (address, error) in enumerate(failed):
-            self._explain(error, *address, partial(self._on_explained, failed, at))
+            done = partial(self._on_explained, failed, at)
+            if isinstance(error, ConnectionLost):
+                from kgtool.net.diagnose import explain
+
+                self._background.run(partial(explain, error, *address), done)
+            else:
+                done(error)
 
     def _on_explained(self, failed: list[tuple[Address, KgError]], at: int, error: KgError) -> None:
         failed[at] = (failed[at][0], error)
         if failed is self._failed and self._unexplained is not None:
             self._unexplained.discard(at)
 
-    def _may_come(self, error: KgError) -> bool:
+    def _may_recover(self, error: KgError) -> bool:
         if isinstance(error, ResolveFailed):
             return False
         kinds = (ConnectFailed, ConnectionLost, LoginLost, TimedOut)
         return isinstance(error, kinds if self._persistent else ConnectFailed)
 
     def error(self) -> KgError:
-        """Say why nothing has been found so far."""
+        """Return the error of a search that has found no broker so far."""
         reasons = [error for _, error in self._failed or self._last]
         if len(reasons) == 1:
             return reasons[0]
-        told = " ".join(dict.fromkeys(error.message for error in reasons))
+        messages = " ".join(dict.fromkeys(error.message for error in reasons))
         kind = TimedOut if all(isinstance(error, TimedOut) for error in reasons) else ConnectFailed
         return kind(
-            f"None of the {len(reasons)} bootstrap addresses answers as a broker. {told}",
+            f"None of the {len(reasons)} bootstrap addresses answers as a broker. {messages}",
             hint=next((error.hint for error in reasons if error.hint), None),
         )
 
     def reason(self, waited: str) -> KgError | None:
-        """Say why the search that is under way has found nothing; None if that isn't known.
+        """Return why the search under way has found nothing; None if that isn't known.
 
         :param waited: for how long, in words.
         """
@@ -172,7 +177,7 @@ class Bootstrap:
             return None
         if self._failed or self._last:
             return self.error()
-        reasons = (connection.hindrance(waited) for _, connection in self._trying)
+        reasons = (connection.waiting_for(waited) for _, connection in self._trying)
         return next(filter(None, reasons), None)
 
     def next_due(self) -> float | None:

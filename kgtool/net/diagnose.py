@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from kgtool.errors import AuthenticationError, ConnectionLost, KgError, NotKafka, TlsFailed
-from kgtool.net.translate import TlsLost
+from kgtool.net.tcp import TlsLost
 
 PROBE_SECONDS = 2.0
 

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgtool.client.cluster import Cluster
@@ -29,13 +28,10 @@ from kgtool.client.ops import (
     Versions,
     Within,
 )
-from kgtool.errors import ConnectionLost, KgError, NetworkError
-from kgtool.net.background import Background
+from kgtool.errors import KgError, NetworkError
 from kgtool.net.connection import Connection
 from kgtool.net.pool import Pool
-from kgtool.net.slots import Raised, Scope, Slot, Task
-from kgtool.net.translate import canonical
-from kgtool.net.transport import Transport
+from kgtool.net.tasks import Raised, Scope, Slot, Task
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -45,8 +41,6 @@ PATIENCE_SECONDS = 2.0
 """A connection without progress for a third of the command's time, but at least this long, is
 given up; what it was asked is then asked elsewhere."""
 LONG_PATIENCE_SECONDS = 1.0
-TOKEN_SHARE = 0.9
-"""So much of the time a token may take: it is then named as what did not come."""
 LONG_ANSWER = 10
 """For how many times the timeout a single answer may take to come, bit by bit."""
 
@@ -64,53 +58,18 @@ class Loop:
         self.before_waiting: Callable[[], None] | None = None
         """Called whenever there is nothing to do but to wait for brokers."""
         self._calls = 0
-        self._settings = settings
-        seconds = settings.timeout_ms / 1000
-        self._transport = Transport(settings.security, settings.trace, seconds * TOKEN_SHARE)
         self._progress = progress
         self._selector = selectors.DefaultSelector()
-        self._background = Background(self._selector)
-        find_names = partial(self._background.run, partial(canonical, settings.bootstrap))
-        self._pool = Pool(
-            cluster, settings.bootstrap, self._connect, self._answer, self._explain,
-            self._patience(), seconds, find_names if settings.canonical_names else None,
-        )  # fmt: skip
+        patience = _patience(settings, progress=progress)
+        self._pool = Pool(cluster, settings, self._selector, self._answer, patience)
         self._ready: deque[tuple[Task, Any]] = deque()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._run = 0
-        self._whole = Scope(seconds)
+        self._whole = Scope(settings.timeout_ms / 1000)
         self._parts: list[Scope] = []
         self._answered: set[int] = set()
         self._progress_at = self._rests_since = time.monotonic()
-
-    def _connect(self, host: str, port: int) -> Connection:
-        setup_ms = self._settings.setup_ms
-        setup = None if setup_ms is None else min(setup_ms, self.timeout_ms) / 1000
-        return Connection(
-            host, port, self._selector, self._background, self._settings.client_id,
-            self._transport, setup,
-        )  # fmt: skip
-
-    def _explain(
-        self, error: KgError, host: str, port: int, done: Callable[[KgError], None]
-    ) -> None:
-        """Find out beside the loop why a connection was closed at once."""
-        if isinstance(error, ConnectionLost):
-            from kgtool.net.diagnose import explain
-
-            self._background.run(partial(explain, error, host, port), done)
-        else:
-            done(error)
-
-    def _patience(self) -> float:
-        seconds = self.timeout_ms / 1000
-        request_ms = self._settings.request_ms
-        if request_ms is not None and request_ms < self.timeout_ms:
-            return request_ms / 1000
-        # Long work has its steps as parts (``Within``): one must hold a second try.
-        least = LONG_PATIENCE_SECONDS if self._progress else PATIENCE_SECONDS
-        return max(seconds * PATIENCE_SHARE, min(seconds, least))
 
     @property
     def requests_sent(self) -> int:
@@ -176,7 +135,6 @@ class Loop:
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
-        self._background.close()
         self._selector.close()
 
     # -- operations -----------------------------------------------------------------------
@@ -357,10 +315,20 @@ class Loop:
         )
 
 
+def _patience(settings: Settings, *, progress: bool) -> float:
+    """Return the seconds without progress after which a connection is given up."""
+    if settings.request_ms is not None and settings.request_ms < settings.timeout_ms:
+        return settings.request_ms / 1000
+    seconds = settings.timeout_ms / 1000
+    # Long work has its steps as parts (``Within``): one must hold a second try.
+    least = LONG_PATIENCE_SECONDS if progress else PATIENCE_SECONDS
+    return max(seconds * PATIENCE_SHARE, min(seconds, least))
+
+
 def _no_answer(connection: Connection, waited_ms: int) -> KgError:
     if connection.muted_until > time.monotonic():
         said = f"{connection.peer} throttles this client: a request quota is exceeded."
         return DeadlineExceeded(said, hint="Allow more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
     hint = "Give it more time with --timeout, or look at that broker."
-    return connection.hindrance(f"{waited_ms} ms") or DeadlineExceeded(said, hint=hint)
+    return connection.waiting_for(f"{waited_ms} ms") or DeadlineExceeded(said, hint=hint)

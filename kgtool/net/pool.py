@@ -1,36 +1,41 @@
-"""The connections to a cluster's brokers: which one a call takes, and which one is of no use.
+"""The connections to a cluster's brokers: which one a call takes, and which one is given up.
 
-A call to ``ANY`` goes to a connection that stands. One that is not answered within
-``HEDGE_SECONDS`` is sent to a second broker as well if it only asks; the first answer counts.
-A connection whose requests make no progress for ``patience`` seconds is given up: its broker may
-be paused, half-open or behind a black hole, and whoever coordinates in its place has to be looked
-up.
+A call to ``ANY`` goes to a connection that is ready. If it only reads and is not answered within
+``HEDGE_SECONDS``, it is sent to a second broker as well; the first answer counts. A connection
+whose requests make no progress for ``patience`` seconds is given up: its broker may be paused,
+half-open or behind a black hole, and another broker may have taken over its groups.
 """
 
 from __future__ import annotations
 
+import selectors
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
 from kgtool.errors import ConnectFailed, ConnectionLost, KgError, TimedOut
-from kgtool.net.bootstrap import Address, Bootstrap, Explain
+from kgtool.net.background import Background
+from kgtool.net.bootstrap import Address, Bootstrap
 from kgtool.net.connection import Connection
-from kgtool.net.slots import Slot
-from kgtool.net.translate import unresolved
+from kgtool.net.dns import canonical, unresolved
+from kgtool.net.tasks import Slot
+from kgtool.net.transport import Transport
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
 
 HEDGE_SECONDS = 1.0
-_ONLY_ASKS = {3, 10, 60}
-"""Metadata, FindCoordinator, DescribeCluster: may be sent twice without a second thought."""
-
-Give = Callable[[Slot, Any], None]
-FindNames = Callable[[Callable[[tuple[Address, ...]], None]], None]
+_HEDGED_APIS = {3, 10, 60}
+"""Metadata, FindCoordinator, DescribeCluster: reads that may be sent twice."""
+TOKEN_SHARE = 0.9
+"""The share of the command's time that a token may take; then its server is named as the reason."""
 
 
 class _AnyCall(NamedTuple):
-    """A call to whichever broker answers, and the connection that it went to."""
+    """A call to any broker, and the connection that it went to."""
 
     slot: Slot
     request: Any
@@ -39,43 +44,41 @@ class _AnyCall(NamedTuple):
 
 
 class Pool:
-    """Owns the connections; answers go to ``give``.
+    """Owns the connections.
 
-    :param connect: makes a connection to ``(host, port)``.
-    :param explain: finds out why connections to the addresses of ``bootstrap`` failed.
+    :param selector: the loop's selector.
+    :param give: takes the answer of a slot.
     :param patience: seconds without progress after which a connection is given up.
-    :param whole: seconds that the command has.
-    :param find_names: looks up other names for the bootstrap addresses first, and hands them over.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        bootstrap: tuple[Address, ...],
-        connect: Callable[[str, int], Connection],
-        give: Give,
-        explain: Explain,
+        settings: Settings,
+        selector: selectors.BaseSelector,
+        give: Callable[[Slot, Any], None],
         patience: float,
-        whole: float,
-        find_names: FindNames | None = None,
     ) -> None:
         self.hedged = 0
         self.patience = patience
-        self._whole = whole
+        self._seconds = settings.timeout_ms / 1000
         self._cluster = cluster
-        self._bootstrap = bootstrap
-        self._make = connect
+        self._settings = settings
+        self._selector = selector
+        self._background = Background(selector)
+        self._transport = Transport(settings.security, settings.trace, self._seconds * TOKEN_SHARE)
         self._give = give
         self._connections: dict[Address, Connection] = {}
-        self._search = Bootstrap(self._connection, explain)
+        self._bootstrap = settings.bootstrap
+        self._search = Bootstrap(self._connection, self._background)
         self._was_reached = False
-        self._find_names = find_names
+        self._needs_names = settings.canonical_names
         self._is_finding_names = False
         self._waiting: list[tuple[Slot, Any, int | None]] = []
         self._for_versions: list[tuple[Connection, Slot]] = []
         self._asked: list[_AnyCall] = []
         self._left: set[Connection] = set()
-        """Connections to brokers that are not of the cluster any more, and still busy."""
+        """Busy connections to brokers that have left the cluster."""
 
     # -- calls ----------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Pool:
             self._send(self._connection(broker.host, broker.port), slot, request, cap)
 
     def _leave_brokers(self) -> None:
-        """Ask none of the brokers that are connected: begin with the user's addresses again."""
+        """Use none of the present connections: start from the bootstrap addresses again."""
         self._cluster.must_bootstrap = False
         for connection in self._connections.values():
             if connection.pending:
@@ -128,12 +131,17 @@ class Pool:
         if connection is None or connection.is_closed:
             if connection is not None:
                 self._hand_out(connection)
-            connection = self._make(host, port)
+            connection = self._connect(host, port)
             self._connections[key] = connection
         return connection
 
+    def _connect(self, host: str, port: int) -> Connection:
+        return Connection(
+            host, port, self._selector, self._background, self._transport, self._settings
+        )
+
     def _any_connection(self) -> Connection | None:
-        """Return the connection that answers soonest: the one that has waited the shortest."""
+        """Return the connection that has waited the shortest for a reply."""
         ready = [c for c in self._connections.values() if c.is_ready and c not in self._left]
         return min(ready, key=_waited, default=None)
 
@@ -144,10 +152,9 @@ class Pool:
             for place in (*self._bootstrap, *known)
             if without is None or self._connections.get(place) is not without
         ]
-        if self._find_names is not None:
-            find, self._find_names = self._find_names, None
-            self._is_finding_names = True
-            find(self._on_names)
+        if self._needs_names:
+            self._needs_names, self._is_finding_names = False, True
+            self._background.run(partial(canonical, self._bootstrap), self._on_names)
         elif places and not self._is_finding_names:
             self._search.begin(places, time.monotonic(), persistent=self._was_reached)
 
@@ -160,7 +167,7 @@ class Pool:
     # -- what happens ---------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what there is to write."""
+        """Write queued requests, except to brokers that throttle."""
         now = time.monotonic()
         for connection in list(self._connections.values()):
             if not connection.is_closed and connection.muted_until <= now:
@@ -169,15 +176,15 @@ class Pool:
 
     @property
     def heard_at(self) -> float:
-        """When a good part of a long answer last came (monotonic seconds)."""
+        """When a large part of a long answer last came (monotonic seconds)."""
         return max((c.heard_at for c in self._connections.values()), default=0.0)
 
     def collect(self) -> None:
-        """Hand out replies and whatever depends on a connection's state."""
+        """Hand out replies and results that depend on a connection's state."""
         for connection in list(self._connections.values()):
             self._hand_out(connection)
             if connection.channel.throttle_ms:
-                # KIP-219: the broker has answered already and expects us to keep quiet.
+                # KIP-219: the broker has answered already and expects a pause.
                 connection.mute(connection.channel.throttle_ms / 1000)
                 connection.channel.throttle_ms = 0
         for pair in self._for_versions[:]:
@@ -186,13 +193,13 @@ class Pool:
                 self._for_versions.remove(pair)
                 known = connection.channel.versions if connection.is_ready else connection.error
                 self._give(slot, known)
-        self._follow_search()
+        self._advance_search()
 
     def _hand_out(self, connection: Connection) -> None:
         for slot, reply in connection.channel.replies():
             self._give(slot, reply)
 
-    def _follow_search(self) -> None:
+    def _advance_search(self) -> None:
         found = self._search.step(time.monotonic())
         if found is None:
             return
@@ -213,7 +220,7 @@ class Pool:
         for connection in list(self._connections.values()):
             connection.on_time(now)
             if connection.is_stalled(now, self.patience):
-                connection.give_up(_no_answer(connection, self.patience, self._whole))
+                connection.give_up(_no_answer(connection, self.patience, self._seconds))
         self._asked = [asked for asked in self._asked if not asked.slot.is_done]
         for asked in self._asked[:]:
             if _is_late(asked, now):
@@ -240,14 +247,14 @@ class Pool:
             if connection.muted_until > now:
                 dues.append(connection.muted_until)
         for asked in self._asked:
-            if not asked.slot.is_done and asked.request.KEY in _ONLY_ASKS:
+            if not asked.slot.is_done and asked.request.KEY in _HEDGED_APIS:
                 dues.append(asked.slot.sent_at + HEDGE_SECONDS)
         return min((due for due in dues if due is not None), default=None)
 
     # -- the end --------------------------------------------------------------------------
 
     def why_unreached(self, waited: str) -> KgError | None:
-        """Say why no broker has been found so far, while one is being looked for.
+        """Return why no broker has been found so far; None if that isn't known.
 
         :param waited: for how long, in words.
         """
@@ -256,7 +263,7 @@ class Pool:
         return self._search.reason(waited)
 
     def hang_up(self, to: int) -> None:
-        """Close the connection to a broker that still owes an answer to a request given up."""
+        """Close the connection to a broker if a request on it was given up without an answer."""
         broker = self._cluster.brokers.get(to)
         connection = broker and self._connections.get((broker.host, broker.port))
         if connection and any(slot.is_done for slot in connection.unanswered()):
@@ -271,7 +278,7 @@ class Pool:
         self.collect()
 
     def forget_calls(self) -> None:
-        """Leave nothing behind of a run that ended early."""
+        """Drop the calls of a run that ended early."""
         self._waiting.clear()
         self._for_versions.clear()
         self._asked.clear()
@@ -281,6 +288,7 @@ class Pool:
         for connection in list(self._connections.values()):
             connection.close(ConnectFailed("closed"))
         self._connections.clear()
+        self._background.close()
 
 
 def _waited(connection: Connection) -> float:
@@ -288,7 +296,7 @@ def _waited(connection: Connection) -> float:
 
 
 def _is_late(asked: _AnyCall, now: float) -> bool:
-    return asked.request.KEY in _ONLY_ASKS and now - asked.slot.sent_at >= HEDGE_SECONDS
+    return asked.request.KEY in _HEDGED_APIS and now - asked.slot.sent_at >= HEDGE_SECONDS
 
 
 def _no_answer(connection: Connection, patience: float, whole: float) -> KgError:
@@ -298,7 +306,7 @@ def _no_answer(connection: Connection, patience: float, whole: float) -> KgError
     if not connection.is_ready:
         # Where --timeout is over, that is the reason: more time might have been enough.
         kind = ConnectFailed if patience < whole else TimedOut
-        return connection.hindrance(waited) or kind(
+        return connection.waiting_for(waited) or kind(
             f"{connection.peer} did not answer within {waited}.",
             hint="Check host and port: something that is not a plaintext Kafka listener, or a "
             "firewall, may be in the way.",

@@ -1,4 +1,4 @@
-"""What lies between a socket and Kafka's protocol, for all connections of a session.
+"""The layers between a socket and Kafka's protocol: TLS and logins of a session.
 
 One ``Transport`` per session: it holds the TLS context and the source of logins, so that stores
 are read and tokens are fetched once, however many brokers there are.
@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kgtool.errors import KgError
-from kgtool.net.stream import Stream
-from kgtool.net.translate import SocketAddress
+from kgtool.net.dns import SocketAddress
+from kgtool.net.tcp import Stream
 
 if TYPE_CHECKING:
     import ssl
@@ -39,9 +39,9 @@ class Transport:
     ) -> None:
         self.trace = trace
         self.bad_addresses: set[SocketAddress] = set()
-        """Those that refused, failed or said nothing: the last to be tried again."""
+        """Those that refused, failed or did not answer: they are tried last."""
         self.is_proven = False
-        """Whether some broker has answered a request: then security is not what is wrong."""
+        """Whether a broker has answered a request: the security settings are right then."""
         self._context: ssl.SSLContext | None = None
         self._logins: LoginSource | None = None
         if security is not None and security.tls is not None:
@@ -54,9 +54,9 @@ class Transport:
             self._logins = LoginSource(security.sasl, seconds)
 
     def explain_silence(self, error: KgError, host: str, port: int) -> Callable[[], KgError] | None:
-        """Return what finds out (blocking) why the first broker hung up at the first request.
+        """Return a blocking function that explains why the first broker hung up at once.
 
-        Only once a session; None where a login, or an answer before, says that it is nothing new.
+        Only once a session; None where there was a login or an answer before.
         """
         if self._logins is not None or self.is_proven:
             return None
@@ -77,7 +77,7 @@ class Transport:
 
     @property
     def login_blocks(self) -> bool:
-        """Whether making a login means to ask somebody else for a token or ticket."""
+        """Whether a login needs a token or ticket from another server."""
         return self._logins is not None and self._logins.blocks
 
     def mechanism(self, host: str) -> Mechanism | None:

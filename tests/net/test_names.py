@@ -10,8 +10,8 @@ import pytest
 
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import ConnectFailed, KgError
+from kgtool.net.dns import canonical
 from kgtool.net.session import Session
-from kgtool.net.translate import canonical
 from tests.protocol.jvm import kafka_classes
 
 

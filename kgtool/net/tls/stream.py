@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgtool.errors import ConfigError, KgError, NotKafka, TlsFailed
-from kgtool.net.stream import CHUNK, Stream
-from kgtool.net.translate import TlsLost, connection_error
+from kgtool.net.tcp import CHUNK, Stream, TlsLost, connection_error
 
 if TYPE_CHECKING:
     from kgtool.config.security import Tls

@@ -1,4 +1,4 @@
-"""Running operations: tasks, the slots that their answers go to, and the time they may take."""
+"""Running operations: tasks, the slots for their answers, and the time they may take."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Task:
         return self.operation.send(value)
 
     def outcome(self) -> Any:
-        """Return what is sent into the operation, now that all answers are there."""
+        """Return the value to send into the operation, now that all answers are there."""
         for reply in self.replies:
             if isinstance(reply, Raised):
                 return reply
@@ -48,7 +48,7 @@ class Task:
 
 
 class Raised(NamedTuple):
-    """What an operation that ran side by side with others, or within a part of the time, raised.
+    """The error of an operation of ``Gather`` or ``Within``.
 
     It is raised again in the operation that waits for it, once the others have ended too.
     """
@@ -57,7 +57,7 @@ class Raised(NamedTuple):
 
 
 class Slot:
-    """Where one answer goes, once: whatever comes second, or too late, is dropped."""
+    """The place of one answer: a second answer, or one that comes too late, is dropped."""
 
     __slots__ = ("task", "index", "is_done", "is_hedged", "connection", "sent_at", "question")
 
@@ -72,7 +72,7 @@ class Slot:
 
 
 class Scope:
-    """Operations that have to end at the same time, and the slots that they are waiting for.
+    """A deadline of several operations, and the slots that they are waiting for.
 
     :param seconds: from now on.
     """

@@ -1,28 +1,73 @@
-"""One non-blocking socket to one address: TCP, then what the transport puts on it."""
+"""Non-blocking TCP: one socket to one address, and the stream of bytes that is put on it.
+
+Nothing blocks: what the socket does not take stays in the stream, and ``wants_write`` says that
+the socket should be watched for room. ``tls.stream`` has the same stream with TLS.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import selectors
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kgtool.errors import KgError, NetworkError
-from kgtool.net.stream import Stream
-from kgtool.net.translate import SocketAddress, connect_error, connection_error
+from kgtool.errors import ConnectFailed, ConnectionLost, KgError, NetworkError
+from kgtool.net.dns import SocketAddress
 
 if TYPE_CHECKING:
     from kgtool.net.connection import Connection
 
+CHUNK = 1024 * 1024
 IN_PROGRESS = (0, 36, 115, 10035)
-"""What connect_ex answers when it is on its way: Linux, macOS, Windows."""
+"""The results of connect_ex while it is under way: Linux, macOS, Windows."""
 
 
-class Line:
-    """A socket that registers itself in the loop's selector.
+class Stream:
+    """Plain bytes on a connected socket."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._unsent = bytearray()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether there is something left to send."""
+        return bool(self._unsent)
+
+    def write(self, data: bytes) -> None:
+        """Take bytes to send, and send what the socket takes.
+
+        :raises OSError: the connection broke.
+        """
+        self._unsent += data
+        self._send()
+
+    def read(self) -> bytes | None:
+        """Return what has arrived; None if nothing has, ``b""`` at the end.
+
+        :raises OSError: the connection broke.
+        """
+        try:
+            return self._socket.recv(CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return None
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                sent = self._socket.send(memoryview(self._unsent)[:CHUNK])
+                del self._unsent[:sent]
+        except (BlockingIOError, InterruptedError):
+            pass
+
+
+class TcpSocket:
+    """A socket that connects, and registers itself in the loop's selector.
 
     :param peer: host and port, for messages.
-    :param owner: hears what happens.
+    :param owner: is called with data, errors and the end.
     """
 
     def __init__(
@@ -44,11 +89,11 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Whether TCP stands."""
+        """Whether TCP is connected."""
         return self._stream is not None
 
     def connect(self) -> NetworkError | None:
-        """Begin; return why that is impossible, if it is."""
+        """Begin to connect; return the error if that is impossible."""
         family, address = self.address
         try:
             self._socket = socket.socket(family, socket.SOCK_STREAM)
@@ -66,7 +111,7 @@ class Line:
     def on_event(self, mask: int) -> None:
         """Do what the selector says is possible."""
         if self._socket is None:
-            return  # closed by what came before it in the same round
+            return  # closed by an earlier event of the same round
         if self._stream is None:
             self._finish_connect(self._socket)
             return
@@ -81,10 +126,8 @@ class Line:
             return
         try:
             self._stream.write(data)
-        except OSError as exc:
-            self._owner.on_lost(self, connection_error(exc, self._peer))
-        except KgError as error:
-            self._owner.on_failed(self, error)
+        except (OSError, KgError) as exc:
+            self._fail(exc)
         else:
             self._watch_stream()
 
@@ -96,18 +139,17 @@ class Line:
             self._selector.unregister(self._socket)
             self._interest = 0
         self._socket.close()
-        self._socket = None
-        self._stream = None
+        self._socket = self._stream = None
 
     def _finish_connect(self, connected: socket.socket) -> None:
         number = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number:
-            self._owner.on_failed(self, connect_error(number, self._peer))
+            self._fail(connect_error(number, self._peer))
             return
         try:
             self._stream = self._make_stream(connected)
         except KgError as error:
-            self._owner.on_failed(self, error)
+            self._fail(error)
             return
         self.send(b"")  # TLS begins
         if self._stream is not None:
@@ -116,14 +158,17 @@ class Line:
     def _read(self, stream: Stream) -> None:
         try:
             data = stream.read()
-        except OSError as exc:
-            self._owner.on_lost(self, connection_error(exc, self._peer))
-            return
-        except KgError as error:
-            self._owner.on_failed(self, error)
+        except (OSError, KgError) as exc:
+            self._fail(exc)
             return
         self._owner.on_data(self, data)
         self._watch_stream()  # TLS may have something of its own to send
+
+    def _fail(self, error: OSError | KgError) -> None:
+        if isinstance(error, KgError):
+            self._owner.on_failed(self, error)
+        else:
+            self._owner.on_lost(self, connection_error(error, self._peer))
 
     def _watch_stream(self) -> None:
         if self._stream is not None:
@@ -138,3 +183,27 @@ class Line:
         else:
             self._selector.register(self._socket, interest, self)
         self._interest = interest
+
+
+class TlsLost(ConnectionLost):
+    """The peer went away during the TLS handshake: perhaps it does not speak TLS."""
+
+
+def connect_error(number: int, peer: str) -> NetworkError:
+    """Return the error of a connection that could not be made, from an ``errno``."""
+    if number == errno.ECONNREFUSED:
+        return ConnectFailed(
+            f"Nothing listens on {peer}.",
+            hint="Check host and port, and that the broker is running.",
+        )
+    if number in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return ConnectFailed(f"No route to {peer}.")
+    return ConnectFailed(f"Could not connect to {peer}: {os.strerror(number)}.")
+
+
+def connection_error(error: OSError, peer: str) -> NetworkError:
+    """Return the error of an established connection that broke."""
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return ConnectionLost(f"{peer} reset the connection.")
+    reason = error.strerror or str(error)
+    return ConnectionLost(f"The connection to {peer} broke: {reason}.")
