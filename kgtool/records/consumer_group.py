@@ -73,13 +73,13 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct, key=6, versions="0", fl
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
-class TargetPartitions(Struct):
+class TopicPartitions(Struct):
     topic_id: UUID = uuid()
     partitions: list[int] = array(int32)
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Struct, key=7, versions="0", flexible="0+"):
-    topic_partitions: list[TargetPartitions] = array(TargetPartitions)
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class CurrentPartitions(Struct):

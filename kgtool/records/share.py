@@ -9,6 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kgtool.protocol.schema import Struct, array, int8, int32, int64, string, uuid
+from kgtool.records.consumer_group import TopicPartitions
 
 
 class TopicPartitionsInfo(Struct):
@@ -20,11 +21,6 @@ class TopicPartitionsInfo(Struct):
 class TopicInfo(Struct):
     topic_id: UUID = uuid()
     topic_name: str = string()
-
-
-class AssignedPartitions(Struct):
-    topic_id: UUID = uuid()
-    partitions: list[int] = array(int32)
 
 
 class ShareGroupPartitionMetadataValue(Struct, key=9, versions="0", flexible="0+"):
@@ -54,14 +50,14 @@ class ShareGroupTargetAssignmentMetadataValue(Struct, key=12, versions="0", flex
 
 
 class ShareGroupTargetAssignmentMemberValue(Struct, key=13, versions="0", flexible="0+"):
-    topic_partitions: list[AssignedPartitions] = array(AssignedPartitions)
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class ShareGroupCurrentMemberAssignmentValue(Struct, key=14, versions="0", flexible="0+"):
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
-    assigned_partitions: list[AssignedPartitions] = array(AssignedPartitions)
+    assigned_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class ShareGroupStatePartitionMetadataValue(Struct, key=15, versions="0", flexible="0+"):

@@ -6,17 +6,8 @@ repartition-source topics of all subtopologies.
 
 from __future__ import annotations
 
-from kgtool.protocol.schema import Struct, array, int8, int16, int32, int64, string, struct, uint16
-
-
-class KeyValue(Struct):
-    key: str = string()
-    value: str = string()
-
-
-class TaskIds(Struct):
-    subtopology_id: str = string()
-    partitions: list[int] = array(int32)
+from kgtool.protocol.api.streams_group_describe import Endpoint, KeyValue, TaskIds, TopicInfo
+from kgtool.protocol.schema import Struct, array, int8, int16, int32, int64, string, struct
 
 
 class StreamsGroupMetadataValue(Struct, key=17, versions="0", flexible="0+"):
@@ -24,11 +15,6 @@ class StreamsGroupMetadataValue(Struct, key=17, versions="0", flexible="0+"):
     metadata_hash: int = int64()
     validated_topology_epoch: int = int32(tag=0, default=-1)
     last_assignment_configs: list[KeyValue] | None = array(KeyValue, nullable="0+", tag=1)
-
-
-class Endpoint(Struct):
-    host: str = string()
-    port: int = uint16()
 
 
 class StreamsGroupMemberMetadataValue(Struct, key=19, versions="0", flexible="0+"):
@@ -70,13 +56,6 @@ class StreamsGroupCurrentMemberAssignmentValue(Struct, key=22, versions="0", fle
     active_tasks_pending_revocation: list[CurrentTaskIds] = array(CurrentTaskIds)
     standby_tasks_pending_revocation: list[CurrentTaskIds] = array(CurrentTaskIds)
     warmup_tasks_pending_revocation: list[CurrentTaskIds] = array(CurrentTaskIds)
-
-
-class TopicInfo(Struct):
-    name: str = string()
-    partitions: int = int32()
-    replication_factor: int = int16()
-    topic_configs: list[KeyValue] = array(KeyValue)
 
 
 class CopartitionGroup(Struct):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from kgtool.protocol.api.streams_group_describe import TopicInfo
 from kgtool.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMetadataValue,
@@ -16,7 +17,6 @@ from kgtool.records.streams import (
     StreamsGroupMetadataValue,
     StreamsGroupTopologyValue,
     Subtopology,
-    TopicInfo,
 )
 from tests.retention.logs import Log
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kgtool.protocol.api.streams_group_describe import TopicInfo
 from kgtool.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMetadataValue,
@@ -14,7 +15,6 @@ from kgtool.records.streams import (
     StreamsGroupMemberMetadataValue,
     StreamsGroupTopologyValue,
     Subtopology,
-    TopicInfo,
 )
 from kgtool.retention import rules as r
 from kgtool.retention.history import Entry, History, Key, LiveOffset, read_entry

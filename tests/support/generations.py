@@ -130,7 +130,7 @@ def _modern_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
             rebalance_timeout_ms=60_000, subscribed_topic_names=[topic], topic_partitions=[],
         )  # fmt: skip
         owned = [
-            consumer_group_heartbeat.RequestTopicPartitions(
+            consumer_group_heartbeat.TopicPartitions(
                 topic_id=topics[0].topic_id, partitions=[0, 1, 2]
             )
         ]

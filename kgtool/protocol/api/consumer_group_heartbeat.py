@@ -30,11 +30,6 @@ class Response(Struct, versions="0-1", flexible="0+"):
     assignment: Assignment | None = struct(Assignment, "0+", nullable="0+", default=None)
 
 
-class RequestTopicPartitions(Struct):
-    topic_id: UUID = uuid("0+")
-    partitions: list[int] = array(int32, "0+")
-
-
 class Request(Struct, key=68, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     member_id: str = string("0+")
@@ -48,6 +43,6 @@ class Request(Struct, key=68, reply=Response, route="coordinator", changes=True)
     subscribed_topic_names: list[str] | None = array(string, "0+", nullable="0+", default=None)
     subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
     server_assignor: str | None = string("0+", nullable="0+", default=None)
-    topic_partitions: list[RequestTopicPartitions] | None = array(
-        RequestTopicPartitions, "0+", nullable="0+", default=None
+    topic_partitions: list[TopicPartitions] | None = array(
+        TopicPartitions, "0+", nullable="0+", default=None
     )
