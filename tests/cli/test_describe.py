@@ -386,7 +386,7 @@ class TestTables:
 
     def test_nothing_is_cut_where_nobody_looks(self) -> None:
         lines, fitting = self._lines(None)
-        assert fitting.left_out == []
+        assert fitting.hidden == []
         assert lines[1].split() == [str(ROW[column.key]) for column in SHOWN]
 
     @pytest.mark.parametrize("width", [170, 150, 130, 120, 100, 90, 80, 75])
@@ -397,10 +397,10 @@ class TestTables:
         if width >= 90:
             assert lines[1].split()[2:6] == ["0", "5", "9", "4"]
         if width >= 130:
-            assert fitting.left_out == []
+            assert fitting.hidden == []
         if width <= 80:
             hidden = ["CLIENT-ID", "HOST", "CONSUMER-ID", "LOG-END-OFFSET"]
-            assert fitting.left_out == hidden
+            assert fitting.hidden == hidden
 
     def test_names_are_readable_at_80_columns(self) -> None:
         names = {"group": "payments-reconciliation-eu-west-1", "topic": "payments.settled.v2"}
@@ -422,7 +422,7 @@ class TestTables:
     def test_columns_that_say_nothing_go_first(self) -> None:
         idle = {**ROW, "member_id": None, "host": None, "client_id": None}
         lines, fitting = self._lines(100, idle)
-        assert fitting.left_out == []
+        assert fitting.hidden == []
         assert "CLIENT-ID" not in lines[0]
         assert "console-consumer-12345" in lines[1]
 

@@ -218,3 +218,14 @@ def test_of_many_errors_alike_a_terminal_shows_ten(
     else:
         assert len(told) == 14
     assert len(_documents("json", out.getvalue())["errors"]) == 14
+
+
+def test_errors_left_out_are_counted_by_name_and_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    output, _, err = _output("text")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(err, "isatty", lambda: True)
+    for hint, count in (("Look.", 12), ("Wait.", 11)):
+        for number in range(count):
+            output.failed(NOT_FOUND._replace(target=Target(group=f"g{number}"), hint=hint))
+    output.finish()
+    assert [line.split()[2] for line in err.getvalue().splitlines()[-2:]] == ["2", "1"]

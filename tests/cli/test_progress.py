@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from kgtool.analysis.decode.job_progress import State
+from kgtool.cli.output.analyze_progress import AnalyzeProgress, line
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.spark_progress import Progress, line
 from tests.cli.pseudo import screen
 
 HALF = State(1_234_567, 500_000_000, 1_000_000_000, 3, 6)
@@ -64,7 +64,7 @@ def test_it_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     stream, out = Tty(), io.StringIO()
     output = Output(stdout=out, stderr=stream)
-    with Progress(output) as progress:
+    with AnalyzeProgress(output) as progress:
         assert screen(stream.getvalue(), 80, 2) == ["Starting Spark", ""]
         progress.look = lambda: HALF
         until(lambda: "500.0 MB" in stream.getvalue())
@@ -85,7 +85,7 @@ def test_it_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_for_terminals(monkeypatch: pytest.MonkeyPatch, dumb: bool) -> None:
     monkeypatch.setenv("TERM", "dumb" if dumb else "xterm")
     stream = Tty() if dumb else io.StringIO()
-    with Progress(Output(stderr=stream)) as progress:
+    with AnalyzeProgress(Output(stderr=stream)) as progress:
         progress.look = lambda: HALF
         time.sleep(0.5)
     assert stream.getvalue() == ""
@@ -94,7 +94,7 @@ def test_it_is_for_terminals(monkeypatch: pytest.MonkeyPatch, dumb: bool) -> Non
 def test_the_terminal_may_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Tty()
-    with Progress(Output(stderr=stream)) as progress:
+    with AnalyzeProgress(Output(stderr=stream)) as progress:
         progress.look = lambda: HALF
         until(lambda: "Reading" in stream.getvalue())
         stream.close()

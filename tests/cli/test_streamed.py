@@ -32,7 +32,7 @@ def _starts(text: str) -> list[tuple[int, ...]]:
 
 
 def test_groups_of_different_lengths_are_one_table(out: io.StringIO) -> None:
-    with tables.Streamed(Output(stdout=out), COLUMNS) as table:
+    with tables.TableStream(Output(stdout=out), COLUMNS) as table:
         for size in (1, 30, 2):
             table.add([_row("g" * size, "t" * size)])
     assert len(set(_starts(out.getvalue()))) == 1
@@ -40,8 +40,8 @@ def test_groups_of_different_lengths_are_one_table(out: io.StringIO) -> None:
 
 
 def test_later_parts_only_widen_it(out: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables.Streamed, "HELD", 2)
-    with tables.Streamed(Output(stdout=out), COLUMNS) as table:
+    monkeypatch.setattr(tables.TableStream, "HELD", 2)
+    with tables.TableStream(Output(stdout=out), COLUMNS) as table:
         table.add([_row("g" * 9, "t"), _row("g", "t")])
         assert len(out.getvalue().splitlines()) == 3  # it is not held until the end
         table.add([_row("g", "t"), _row("g" * 20, "t")])
@@ -54,12 +54,15 @@ def test_later_parts_only_widen_it(out: io.StringIO, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_held_is_shown_when_the_rest_fails(out: io.StringIO) -> None:
-    with pytest.raises(KeyboardInterrupt), tables.Streamed(Output(stdout=out), COLUMNS) as table:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        tables.TableStream(Output(stdout=out), COLUMNS) as table,
+    ):
         table.add([_row("g", "t")])
         raise KeyboardInterrupt
     assert "restored" in out.getvalue()
     machine = Output("json", stdout=io.StringIO())
-    with tables.Streamed(machine, COLUMNS) as table:
+    with tables.TableStream(machine, COLUMNS) as table:
         table.add([_row("g", "t")])
 
 

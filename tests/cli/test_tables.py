@@ -147,7 +147,7 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
 
 def _described(name: str, group: GroupDescription, verbose: bool = False) -> str:
     view = View(name, verbose=verbose, kafka_form=True)
-    found = rows.members(group) if name == "members" else [rows.state(group)]
+    found = rows.member_rows(group) if name == "members" else [rows.state_row(group)]
     return kafka_tables.described(view.text_columns(found), found)
 
 

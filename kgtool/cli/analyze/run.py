@@ -14,8 +14,8 @@ from kgtool.cli.analyze.spark_session import Spark
 from kgtool.cli.analyze.table import put_table
 from kgtool.cli.cleanup.plan import WRITTEN, say_left_out, summary
 from kgtool.cli.output import terminal
+from kgtool.cli.output.analyze_progress import AnalyzeProgress
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.spark_progress import Progress
 from kgtool.clock import now_ms, token
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
@@ -67,7 +67,7 @@ def _analyze(
     for problem in inputs.problems:
         output.failed(_failure(problem))
     start = "Starting" if spark is None else "Starting Spark"
-    with Progress(output, start) as progress:
+    with AnalyzeProgress(output, start) as progress:
         engine, tally = _engine(spark, inputs, settings, progress)
         wanted = _wanted(options, played, asks)._replace(tally=tally)
         if options["out"] is not None:
@@ -95,7 +95,9 @@ def _state_place(spark: Spark | None, where: str | None) -> Any:
     return place
 
 
-def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress) -> tuple[Any, Any]:
+def _engine(
+    spark: Spark | None, inputs: Any, settings: Any, progress: AnalyzeProgress
+) -> tuple[Any, Any]:
     """Who does it, and who counts what is read."""
     if spark is None:
         from kgtool.analysis.local_engine import LocalEngine

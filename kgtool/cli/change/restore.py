@@ -23,7 +23,7 @@ from kgtool.cli.change.restore_plan import LINES, Plan, row_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import Streamed
+from kgtool.cli.output.tables import TableStream
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
@@ -76,7 +76,7 @@ class PutBack:
         self._plan = Plan()
         self._wait_until: float | None = None
         self._meter = Meter(output, "Restoring")
-        self._table = Streamed(output, shown(RESTORE))
+        self._table = TableStream(output, shown(RESTORE))
         self.done = 0
         self.failed = 0
         self.journal_id: str | None = None

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgtool.changes.restore.decide import RestoreGroup, RestoreRow
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import moved_row
 from kgtool.cli.output.tables import preview
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
@@ -111,4 +111,4 @@ class Plan:
 
 def row_of(row: RestoreRow) -> dict[str, Any]:
     """Return a row for the JSON and its like."""
-    return rows_of.moved(row, RESTORE)
+    return moved_row(row, RESTORE)

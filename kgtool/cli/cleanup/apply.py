@@ -19,9 +19,9 @@ from kgtool.cli.change.canary import Course
 from kgtool.cli.change.impact import used
 from kgtool.cli.change.journaled import NOT_ALL_COMES_BACK, Change, folder, origin
 from kgtool.cli.cleanup.plan import say_left_out, summary
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
@@ -215,7 +215,7 @@ def _can_be_undone(journal: str) -> bool:
 def row_of(result: ItemResult) -> dict[str, Any]:
     """Return a result as a row."""
     item, error = result.item, result.error
-    return rows_of.of(
+    return build_row(
         result, CLEANUP_APPLY, action=item.action, group=item.group, offsets=len(item.offsets),
         reason=None if error is None else error.message,
     )  # fmt: skip

@@ -14,9 +14,9 @@ from kgtool.changes.cleanup.criteria import Criteria
 from kgtool.changes.cleanup.plan import make_plan
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
 from kgtool.clock import now_ms, token
@@ -98,7 +98,7 @@ def read_times(path: Path | None) -> KnownTimes | None:
 
 def row_of(item: PlanItem) -> dict[str, Any]:
     """Return an item as a row of ``cleanup plan``."""
-    return rows_of.of(item, CLEANUP_PLAN, offsets=len(item.offsets), why=list(item.why))
+    return build_row(item, CLEANUP_PLAN, offsets=len(item.offsets), why=list(item.why))
 
 
 def _show(output: Output, plan: CleanupPlan, looked_at: int) -> None:

@@ -10,9 +10,9 @@ from kgtool.changes.restore.backup import BackupWriter, header_of, save
 from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, open_session
-from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.rows import build_row
 from kgtool.clock import now_ms
 from kgtool.columns.changes import BACKUP
 from kgtool.config import Settings
@@ -63,7 +63,7 @@ def command(
     output.done += writer.groups
     if not is_stream:
         path, seconds = shell_word(str(out)), time.monotonic() - began
-        output.row(rows.of(writer, BACKUP, path=str(out), seconds=round(seconds, 3)))
+        output.row(build_row(writer, BACKUP, path=str(out), seconds=round(seconds, 3)))
         output.text(
             f"Saved {writer.offsets:,} committed offsets of {counted(writer.groups, 'group')} "
             f"to {out} ({writer.bytes:,} bytes, {seconds:.1f} s)."

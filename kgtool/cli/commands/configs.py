@@ -15,8 +15,8 @@ from kgtool.cli.change.journaled import Change
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, name_options, open_session, positions
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
 from kgtool.client.ops import READING_SHARE, within
 from kgtool.columns import shown
@@ -187,7 +187,7 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
             output.failed(one.description.error)
         output.done += 1
         configs = sorted(one.configs.values(), key=lambda config: config.name)
-        some = [rows_of.of(c, CONFIGS) for c in configs if all_ or one.is_for_it(c.name)]
+        some = [build_row(c, CONFIGS) for c in configs if all_ or one.is_for_it(c.name)]
         rows += some
         for row in some:
             output.row(row)
@@ -292,4 +292,4 @@ class Work:
 
 
 def _change_row(one: ConfigItem) -> dict[str, Any]:
-    return rows_of.of(one, CONFIGS_ALTER, old_value=one.old, new_value=one.new)
+    return build_row(one, CONFIGS_ALTER, old_value=one.old, new_value=one.new)

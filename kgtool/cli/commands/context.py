@@ -9,8 +9,8 @@ import click
 
 from kgtool.cli.options.declare import flag, group, option, repeatable
 from kgtool.cli.options.shared import output_options
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.columns import shown
 from kgtool.columns.tools import CONTEXT, CONTEXTS
@@ -218,5 +218,5 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
 
 
 def _row(context: Context, current: str | None) -> dict[str, object]:
-    return rows_of.of(context, CONTEXTS, context=context.name, current=context.name == current,
+    return build_row(context, CONTEXTS, context=context.name, current=context.name == current,
                       protected=context.is_protected)  # fmt: skip

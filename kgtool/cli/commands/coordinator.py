@@ -5,8 +5,8 @@ from __future__ import annotations
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns.tools import COORDINATOR, COORDINATOR_TEXT
 from kgtool.config import Settings
@@ -31,7 +31,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     rows = []
     for placement in found.placements:
         broker = placement.coordinator
-        row = rows_of.of(
+        row = build_row(
             placement, COORDINATOR, loading=placement.is_loading,
             coordinator=broker and broker.id, host=broker and broker.host,
             port=broker and broker.port,

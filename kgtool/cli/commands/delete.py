@@ -20,10 +20,11 @@ from kgtool.cli.options.shared import (
     group_options,
     open_session,
 )
-from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.rows import build_row
 from kgtool.columns.changes import DELETE
 from kgtool.config import Settings
 from kgtool.model import GroupDeletion, has_failed
@@ -208,13 +209,13 @@ def _report(
         output.note("Error: Deletion of some consumer groups failed:")
     for row in done:
         if row.error is None:
-            output.item(rows.deletion(row))
+            output.item(build_row(row, DELETE))
             continue
         is_kafkas = output.is_kafka_form
         why = kafka_tables.java_error(row.error) if is_kafkas else row.error.message
         said = f"{why}{hint_of(row.error)}"
         output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {escape(said)}")
-        output.failed(row.error, row=rows.deletion(row), quiet=True)
+        output.failed(row.error, row=build_row(row, DELETE), quiet=True)
     skipped = [row for row in done if row.status == "skipped"]
     if skipped:
         output.note(f"Skipped, as all or nothing was asked for: {_names(skipped)}")

@@ -21,10 +21,11 @@ from kgtool.cli.options.shared import (
     open_session,
     topics_option,
 )
-from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw
 from kgtool.columns import Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
@@ -248,7 +249,7 @@ class _Run(NamedTuple):
         is_off = any(row.status == "skipped" for result in results for row in result.rows)
         for result in results:
             _headline(output, result, is_dry=is_dry, is_off=is_off)
-            found = list(map(rows.deletion, result.rows))
+            found = [build_row(row, DELETE_OFFSETS) for row in result.rows]
             if output.is_kafka_form:
                 output.text(kafka_tables.offset_deletions(result.rows), end="")
             elif found:
@@ -284,7 +285,7 @@ def kafka_form(
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
     row = OffsetDeletion(result.group, "", None, "failed", result.error)
-    return {**rows.deletion(row), "topic": None}
+    return build_row(row, DELETE_OFFSETS, topic=None)
 
 
 def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_off: bool) -> None:

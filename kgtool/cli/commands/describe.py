@@ -86,7 +86,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
     """Describe the chosen groups; those that can't be described do not hide the others."""
     selection.check("describe")
     if view.prometheus is not None:
-        from kgtool.cli.output import prometheus
+        from kgtool.cli.describe import prometheus
 
         prometheus.check(view.prometheus)
     with open_session(settings) as session:

@@ -19,9 +19,9 @@ from kgtool.cli.app import exits
 from kgtool.cli.options.declare import declare, option
 from kgtool.cli.options.group_selection import Selection, chooser, java_order
 from kgtool.cli.options.shared import cluster_options, name_options, open_session
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import Streamed
+from kgtool.cli.output.rows import moved_row
+from kgtool.cli.output.tables import TableStream
 from kgtool.client.ops import cut
 from kgtool.columns import shown
 from kgtool.columns.changes import DIFF
@@ -72,7 +72,7 @@ def command(
     with ExitStack() as stack:
         sides = _sides(stack, files, settings, other, selection)
         output.begin(DIFF, next((s.cluster_id for s in sides if s.cluster_id), None))
-        with Streamed(output, shown(DIFF)) as table:
+        with TableStream(output, shown(DIFF)) as table:
             counts = _compare(output, table, selection, *sides)
     return _finish(output, counts)
 
@@ -187,7 +187,7 @@ class ClusterSide:
 
 
 def _compare(
-    output: Output, table: Streamed, selection: Selection, one: Side, other: Side
+    output: Output, table: TableStream, selection: Selection, one: Side, other: Side
 ) -> Counter[str]:
     """Put out the differences, group by group; a name that neither side knows is a failure."""
     same_cluster = one.cluster_id == other.cluster_id
@@ -206,7 +206,7 @@ def _compare(
             elif before is not None and after is not None:
                 output.done += 1
                 rows += compare(group, before, after, with_topic_ids=same_cluster)
-        fields = [rows_of.moved(row, DIFF) for row in rows]
+        fields = [moved_row(row, DIFF) for row in rows]
         for each in fields:
             output.row(each)
         table.add(fields)

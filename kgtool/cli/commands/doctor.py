@@ -19,10 +19,10 @@ from kgtool.cli.options.shared import (
     typed,
 )
 from kgtool.cli.options.types import Named, duration
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import place, sentence
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
 from kgtool.clock import now_ms
@@ -200,7 +200,7 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
 
 def _row(finding: Finding, connection: Connection) -> dict[str, Any]:
     """Return a finding as a row of the machine formats: the same keys always."""
-    return rows_of.of(
+    return build_row(
         finding, DOCTOR, finding=finding.kind, message=_message(finding),
         evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
     )  # fmt: skip

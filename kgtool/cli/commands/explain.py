@@ -13,7 +13,7 @@ from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object, hint_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.rows import of
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw, fit
 from kgtool.cli.output.terminal import fold
 from kgtool.clock import now_ms
@@ -172,11 +172,11 @@ def _row(found: Explanation) -> dict[str, Any]:
         "coordinator": group.coordinator.id if group.coordinator else None,
         "offsets_partition": found.partition,
         "members": [
-            of(member, EXPLAIN_MEMBER, partitions=member.partition_count)
+            build_row(member, EXPLAIN_MEMBER, partitions=member.partition_count)
             for member in group.members
         ],
         "topics": [
-            of(use, EXPLAIN_TOPIC, holders=[member.member_id for member in use.holders],
+            build_row(use, EXPLAIN_TOPIC, holders=[member.member_id for member in use.holders],
                **{"delete-offsets": _action(use.refusal)})
             for use in found.topics
         ],
@@ -191,7 +191,7 @@ def _row(found: Explanation) -> dict[str, Any]:
         "check_interval_ms": broker.interval_ms if broker else None,
         "rules": broker.rules.name if broker else None,
         "next_expires_at_ms": min(times, default=None),
-        "removals": [of(item, EXPLAIN_REMOVAL) for item in past.removals] if past else None,
+        "removals": [build_row(item, EXPLAIN_REMOVAL) for item in past.removals] if past else None,
         "removals_since_ms": past.begin_ms if past else None,
         "missing_acls": [acl._asdict() for acl in found.missing],
         "next": next_commands(found),
@@ -259,7 +259,7 @@ def _members(group: GroupDescription, width: int | None) -> str:
         Column("subscribes", "SUBSCRIBES-TO", NAME),
     )  # fmt: skip
     rows = [
-        of(member, columns, owns=member.partition_count, subscribes=_subscription(member))
+        build_row(member, columns, owns=member.partition_count, subscribes=_subscription(member))
         for member in group.members
     ]
     return _section("Members", _table(columns, rows, width))
@@ -280,7 +280,7 @@ def _topics(found: Explanation, width: int | None) -> str:
     rows = []
     for use in found.topics:
         verdict = _verdict(use.refusal) if use.offsets else None
-        rows.append(of(use, columns, held=_held(use), delete=verdict))
+        rows.append(build_row(use, columns, held=_held(use), delete=verdict))
     return _section("Topics", _table(columns, rows, width))
 
 

@@ -11,8 +11,8 @@ from kgtool.changes.journal.journal import RUNNING
 from kgtool.cli.change.journaled import folder
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import connection_params, output_options
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
 from kgtool.columns.changes import HISTORY, HISTORY_TEXT
@@ -40,9 +40,9 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     if age_ms is not None:
         found = _prune(output, found, now_ms() - age_ms, dry_run)
     for entry in found:
-        output.item(rows_of.of(entry, HISTORY))
+        output.item(build_row(entry, HISTORY))
     show_table(output, HISTORY_TEXT, [
-        rows_of.of(
+        build_row(
             entry, HISTORY_TEXT, reason=entry.header.get("reason"),
             by=f"{entry.header.get('user')}@{entry.header.get('host')}",
         )

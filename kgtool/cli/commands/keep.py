@@ -27,10 +27,10 @@ from kgtool.cli.options.shared import (
     group_options,
     open_session,
 )
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw_for, preview
 from kgtool.clock import now_ms
 from kgtool.columns import shown
@@ -208,4 +208,4 @@ def _question(commits: int, joins: int) -> str:
 
 
 def _row(row: KeepRow) -> dict[str, Any]:
-    return rows_of.of(row, KEEP, offset=row.value.offset)
+    return build_row(row, KEEP, offset=row.value.offset)

@@ -9,8 +9,8 @@ from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
 from kgtool.cli.options.types import Named, number
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.client import denied
 from kgtool.columns.tools import PEEK, PEEK_TEXT
@@ -137,7 +137,7 @@ def _row(group: str, place: Place, record: Record, is_next: bool, wanted: Wanted
     for name, raw in record.headers:
         shown, encoding = decoded(raw, "hex" if wanted.values == "hex" else "auto")
         headers.append({"name": name, "value": shown, "encoding": encoding})
-    return rows_of.of(
+    return build_row(
         record, PEEK, group=group, **place.partition._asdict(), committed_offset=place.offset,
         is_next=is_next, key=key, key_encoding=key_encoding, value=value,
         value_encoding=value_encoding, headers=headers,

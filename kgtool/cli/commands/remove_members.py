@@ -22,9 +22,9 @@ from kgtool.cli.options.shared import (
     group_arguments,
     open_session,
 )
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
 from kgtool.columns import shown
 from kgtool.columns.changes import MEMBERS
@@ -149,7 +149,7 @@ def _remove(
 
 
 def _row(row: MemberRemoval) -> dict[str, Any]:
-    return rows_of.of(row, MEMBERS, **removal.recorded(row.group, row.member))
+    return build_row(row, MEMBERS, **removal.recorded(row.group, row.member))
 
 
 def _report(output: Output, groups: Sequence[GroupRemovals]) -> None:

@@ -12,7 +12,8 @@ from kgtool.cli.options.group_selection import Chosen, Selection, choose
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
-from kgtool.columns import Row
+from kgtool.columns import Row, keys
+from kgtool.columns.groups import OFFSETS
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
@@ -111,7 +112,7 @@ def _offsets(
 
 def offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:
     """Return a row of ``describe --offsets`` with what the view's options add."""
-    fields = rows.offset(row)
+    fields = dict(zip(keys(OFFSETS), rows.offset_values(row), strict=True))
     if view.committed:
         fields["last_stable_offset"] = row.last_stable_offset
     if view.expiry:
@@ -143,5 +144,5 @@ def _members_or_state(session: Session, chosen: Chosen, view: View, show: Show) 
 
     described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
     for group in session.run(mark_unlisted(described, chosen.kinds)):
-        found = rows.members(group) if view.name == "members" else [rows.state(group)]
+        found = rows.member_rows(group) if view.name == "members" else [rows.state_row(group)]
         show(Found(group, [], found))

@@ -112,7 +112,7 @@ def _show_offsets(output: Output, view: View, found: Found) -> None:
 
 def _member_rows(other: OtherGroup) -> list[Row]:
     found: list[Row] = []
-    for row in rows.members(other.description):
+    for row in rows.member_rows(other.description):
         one = other.streams.get(row["consumer_id"])
         row |= {"type": other.description.type, "process_id": None, "topology_epoch": None}
         if one is not None:
@@ -139,4 +139,4 @@ def _state_rows(other: OtherGroup) -> list[Row]:
         "topology_epoch": other.topology_epoch,
         "subtopologies": len(other.topics) if kind == "streams" else None,
     }
-    return [rows.state(other.description) | own]
+    return [rows.state_row(other.description) | own]

@@ -15,13 +15,12 @@ from typing import Any
 
 from kgtool import columns as columns_of
 from kgtool.cli.app import exits
-from kgtool.cli.describe import share_and_streams
+from kgtool.cli.describe import prometheus, share_and_streams
 from kgtool.cli.describe.present import arranged
 from kgtool.cli.describe.query import Found, look
 from kgtool.cli.describe.screen import Keys, Screen
 from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.output import prometheus
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw

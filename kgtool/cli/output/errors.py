@@ -1,4 +1,4 @@
-"""An error as one sentence for people, and as the object of the contract's section 4."""
+"""An error as one sentence on stderr, and as an object in JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgtool.text import escape
 
 
 def error_object(error: ItemError) -> dict[str, Any]:
-    """Return an error as the contract's section 4 shows it."""
+    """Return an error as the JSON document has it."""
     return {
         "target": error.target._asdict(),
         "code": error.code,
@@ -33,7 +33,7 @@ def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
 
 
 def hint_of(error: ItemError) -> str:
-    """Return the hint as the end of a sentence, with a blank before it."""
+    """Return the hint after a blank, or nothing."""
     return f" {error.hint}" if error.hint else ""
 
 
@@ -51,7 +51,7 @@ def place(target: Target) -> str:
 
 
 def _names(target: Target, message: str) -> bool:
-    """Whether the message itself says what it is about."""
+    """Whether the message names the target."""
     if target.topic is not None:
         return target.topic in message and (target.group or "") in message
     if target.group is not None:

@@ -1,12 +1,12 @@
 """Where results, notes and errors go: data on stdout, everything else on stderr.
 
 One ``Output`` per run. A command calls ``begin`` when it knows the cluster, ``row`` per result,
-``failed`` per failure, and ``finish``, which closes the document and gives the exit status. In the
-text format rows are not shown: the command prints its own tables with ``text``.
+``failed`` per failure, and ``finish``, which closes the document and returns the exit status. In
+the text format rows are not shown: the command prints its own tables with ``text``.
 
-Formats: ``json`` is one document, streamed, and complete also when the run fails in the middle;
-``ndjson`` is a line a result, failures included; ``csv`` is a header and rows; ``yaml`` is the JSON
-document as YAML.
+Formats: ``json`` is one document, streamed, and complete even if the run fails halfway; ``ndjson``
+is a line per result, failures included; ``csv`` is a header and rows; ``yaml`` is the JSON document
+as YAML.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 ENVELOPE_VERSION = 1
-ALIKE = 10
-"""Errors with the same name and hint that a terminal shows one by one."""
+SIMILAR = 10
+"""At most so many errors with the same name and hint are shown one by one on a terminal."""
 _WORDS = {"Error:": terminal.RED, "Warning:": terminal.ORANGE, "Note:": terminal.BOLD}
 
 
@@ -52,9 +52,9 @@ class Output:
         self.errors: list[ItemError] = []
         self.done = 0
         self.has_changed = False
-        """Whether the journal has something that was changed."""
+        """Whether the journal has a change that was made."""
         self.before_end: list[Callable[[], None]] = []
-        """Called where an error ends the run: what is to be said in any case, each once."""
+        """Called when an error ends the run, to print final notes."""
         self.is_debug = False
         self.reason: str | None = None
         self.journal_copy: str | None = None
@@ -65,18 +65,18 @@ class Output:
         self.is_kafka_form = False
         self.use_color: bool | None = None
         self.before_writing: Callable[[bool], None] | None = None
-        """Told before anything is put out, whether it is results: a line of progress goes."""
+        """Called before any output (True: results), to remove the progress line."""
         self.is_asking = False
-        """A question waits for its answer: no line of progress is drawn."""
+        """A question waits for its answer: no progress line is drawn."""
         self._stdout, self._stderr = stdout, stderr
         self._pager: Popen[str] | None = None
-        self._said: set[str] = set()
-        self._alike: Counter[tuple[str, str | None]] = Counter()
+        self._noted: set[str] = set()
+        self._similar: Counter[tuple[str, str | None]] = Counter()
         self._columns: tuple[str, ...] = ()
         self._form: Form | None = None
         self._document: list[Row] = []
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
-        self._lost: KgError | None = None
+        self._write_error: KgError | None = None
 
     @property
     def is_text(self) -> bool:
@@ -90,14 +90,14 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether tables are looked at: a terminal, directly or through a pager."""
+        """Whether tables go to a terminal, directly or through a pager."""
         return self.is_text and (
             self._pager is not None or terminal.is_terminal(self._stdout or sys.stdout)
         )
 
     @property
     def is_colored(self) -> bool:
-        """Whether tables have colours: only for people, and never in Kafka's form."""
+        """Whether tables have colours: on a terminal only, and never in Kafka's form."""
         return not self.is_kafka_form and self.has_color and self.is_terminal
 
     @property
@@ -107,11 +107,11 @@ class Output:
 
     @property
     def table_width(self) -> int | None:
-        """How wide kgtool's own tables may be; None where nothing may ever be cut."""
+        """The width that kgtool's own tables may have; None: they are never cut."""
         return terminal.size()[0] if self.is_terminal and not self.is_kafka_form else None
 
     def page(self) -> None:
-        """Show the tables to come through a pager where somebody looks at them."""
+        """Show the tables that follow through a pager, on a terminal."""
         if self.is_kafka_form or self._pager is not None or not self.is_terminal:
             return
         from kgtool.cli.output import pager
@@ -121,11 +121,11 @@ class Output:
             shown: Any = self._pager.stdin
             self._stdout = shown
             if self._stderr is None and terminal.is_terminal(sys.stderr):
-                # Notes keep their place among the tables, and do not disturb the pager's screen.
+                # Notes keep their place among the tables and don't disturb the pager's screen.
                 self._stderr = shown
 
     def close_pager(self) -> None:
-        """Wait for the pager's reader; what is said after that goes to the terminal."""
+        """Wait until the pager ends; later output goes to the terminal."""
         if self._pager is not None:
             from kgtool.cli.output import pager
 
@@ -134,25 +134,25 @@ class Output:
             self._stdout = self._stderr = None
 
     def begin(self, columns: Iterable[Column | str] = (), cluster_id: str | None = None) -> None:
-        """Say what rows will look like; rows get all of these keys, null where unknown."""
+        """Set the keys of all rows (null where unknown) and the cluster id of the document."""
         self._columns = tuple(each if isinstance(each, str) else each.key for each in columns)
         self._form = None
         self.cluster_id = cluster_id
 
     def row(self, row: Row) -> None:
-        """Put out one result; nothing in the text format."""
+        """Write one result; nothing in the text format."""
+        complete = self._complete(row)
         if self.format in ("json", "ndjson"):
-            complete = self._complete(row)
             is_known = len(complete) == len(self._columns)
             self._put([self._json.line(complete.values()) if is_known else encode(complete)])
         elif self.format == "csv":
-            self._write_csv(self._complete(row))
+            self._write_csv(complete)
         elif self.format == "yaml":
-            self._document.append(self._complete(row))
+            self._document.append(complete)
         self._has_rows = True
 
     def records(self, rows: Sequence[Sequence[object]]) -> None:
-        """Put out results that belong together, each with its values in the columns' order."""
+        """Write many results, each with its values in the order of the columns."""
         if rows and self.format in ("json", "ndjson"):
             self._put(self._json.lines(rows))
             self._has_rows = True
@@ -171,11 +171,11 @@ class Output:
     def failed(self, error: ItemError, *, row: Row | None = None, quiet: bool = False) -> None:
         """Record a failure and name it on stderr.
 
-        ``row`` is the item's own row where the command has one; ndjson makes one otherwise.
-        ``quiet`` is for failures that the command itself has put into words already.
+        :param row: the item's own row, if the command has one; ndjson makes one otherwise.
+        :param quiet: the command itself has already named it.
         """
         self.errors.append(error)
-        if not quiet and self._is_told(error):
+        if not quiet and self._is_named(error):
             self.note(sentence(error))
         if row is not None:
             self.row(row)
@@ -185,15 +185,15 @@ class Output:
             known = {key: target[key] for key in self._columns if target.get(key) is not None}
             self.row({**known, "error": error_object(error)})
 
-    def _is_told(self, error: ItemError) -> bool:
-        """Whether to put it into words: of many alike, a terminal shows the first ones."""
+    def _is_named(self, error: ItemError) -> bool:
+        """Whether to name it: a terminal shows the first of many similar errors."""
         if self.is_kafka_form or not terminal.is_terminal(self.stderr):
             return True
-        self._alike[error.name, error.hint] += 1
-        return self._alike[error.name, error.hint] <= ALIKE
+        self._similar[error.name, error.hint] += 1
+        return self._similar[error.name, error.hint] <= SIMILAR
 
     def item(self, row: Row, error: ItemError | None = None, *, quiet: bool = False) -> None:
-        """Put out one result: it is done, or skipped, or has failed for this reason."""
+        """Write one result: done, skipped, or failed with this error."""
         if error is not None:
             self.failed(error, row=row, quiet=quiet)
         else:
@@ -201,7 +201,7 @@ class Output:
             self.row(row)
 
     def text(self, text: str, end: str = "\n") -> None:
-        """Print text for people on stdout, in the text format only."""
+        """Print on stdout, in the text format only."""
         if self.is_text:
             self._write(text + end)
 
@@ -212,47 +212,39 @@ class Output:
             self.before_writing(False)
         if self.is_text and self._is_one_place:
             self.flush()
-        if end == "\n" and self._is_seen(stream) and not self.is_kafka_form:
-            text = terminal.fold(text, terminal.size()[0])
+        in_pager = self._pager is not None and stream is self._pager.stdin
+        if not self.is_kafka_form and (in_pager or terminal.is_terminal(stream)):
+            if end == "\n":
+                text = terminal.fold(text, terminal.size()[0])
+            word = text.partition(" ")[0]
+            if word in _WORDS and self.has_color:
+                text = terminal.paint(word, _WORDS[word]) + text[len(word) :]
         try:
-            stream.write(self._painted(text) + end)
+            stream.write(text + end)
             stream.flush()
-        except OSError:  # a full disk, or nobody listens: there is no other place to say it
+        except OSError:  # a full disk or a closed pipe, and there is no other place to report it
             redirect_to_null(stream)
 
-    def _is_seen(self, stream: TextIO) -> bool:
-        in_pager = self._pager is not None and stream is self._pager.stdin
-        return in_pager or terminal.is_terminal(stream)
-
-    def _painted(self, text: str) -> str:
-        """Colour the word that a remark begins with, for people only."""
-        word = text.partition(" ")[0]
-        is_plain = self.is_kafka_form or not self.has_color
-        if word not in _WORDS or is_plain or not self._is_seen(self.stderr):
-            return text
-        return terminal.paint(word, _WORDS[word]) + text[len(word) :]
-
     def note_once(self, text: str) -> None:
-        """Print a remark, its names escaped, the first time only."""
-        if text not in self._said:
-            self._said.add(text)
+        """Print a note with its names escaped, the first time only."""
+        if text not in self._noted:
+            self._noted.add(text)
             self.note(escape(text))
 
     def finish(self) -> int:
         """Close the document; return the exit status.
 
-        :raises KgError: results could not be put out, and who showed them went on.
+        :raises KgError: some results could not be written.
         """
         self._close()
-        if self._lost is not None:
-            raise self._lost
+        if self._write_error is not None:
+            raise self._write_error
         return exits.status(self.done, self.errors)
 
     def abort(self, error: KgError) -> int:
         """End the run with an error about all of it; return its exit status.
 
-        The document is complete all the same. What was done before the error makes it a partial
-        failure.
+        The document is complete. With changes made before, the run is a partial failure.
         """
         item = ItemError.of(error, Target())
         is_verbatim = self.is_kafka_form and getattr(error, "is_verbatim", False)
@@ -284,14 +276,18 @@ class Output:
             if self.format == "json":
                 self._close_json()
             elif self.format == "yaml":
-                self._write_yaml()
+                import yaml
+
+                errors = [error_object(error) for error in self.errors]
+                document = {**self._head(), "results": self._document, "errors": errors}
+                self._write(yaml.safe_dump(document, sort_keys=False))
             elif self.format == "csv" and not self._has_rows and self._columns:
                 self._write_csv(None)
         self.flush()
-        more = {name: count - ALIKE for (name, _), count in self._alike.items() if count > ALIKE}
-        self._alike.clear()
-        for name, count in more.items():
-            self.note(f"Error: {name} {count:,} times more: -o json names each.")
+        similar, self._similar = self._similar, Counter()
+        for (name, _), count in similar.items():
+            if count > SIMILAR:
+                self.note(f"Error: {name} {count - SIMILAR:,} times more: -o json names each.")
 
     def _open_json(self) -> None:
         if not self._is_open:
@@ -307,13 +303,6 @@ class Output:
 
     def _head(self) -> dict[str, Any]:
         return {"command": self.command, "version": ENVELOPE_VERSION, "cluster_id": self.cluster_id}
-
-    def _write_yaml(self) -> None:
-        import yaml
-
-        errors = [error_object(error) for error in self.errors]
-        document = {**self._head(), "results": self._document, "errors": errors}
-        self._write(yaml.safe_dump(document, sort_keys=False))
 
     def _write_csv(self, row: Row | None) -> None:
         import csv
@@ -336,15 +325,15 @@ class Output:
         try:
             stream.write(text)
         except OSError as error:
-            self._lose_reader(stream, error)
+            self._stop_writing(stream, error)
 
     def flush(self) -> None:
-        """Let the reader see what there is."""
+        """Flush stdout."""
         stream = self._stdout or sys.stdout
         try:
             stream.flush()
         except OSError as error:
-            self._lose_reader(stream, error)
+            self._stop_writing(stream, error)
 
     @cached_property
     def _is_one_place(self) -> bool:
@@ -357,34 +346,34 @@ class Output:
 
     @property
     def reader_gone(self) -> bool:
-        """Whether nobody reads stdout any more (``| head``): reading commands may stop.
+        """Whether the reader of stdout is gone (``| head``), so that reading commands may stop.
 
-        :raises KgError: it can't be written to.
+        :raises KgError: stdout can't be written to.
         """
-        if self._lost is not None:
-            raise self._lost
+        if self._write_error is not None:
+            raise self._write_error
         return self._reader_gone
 
-    def _lose_reader(self, stream: TextIO, error: OSError) -> None:
-        """Write no more; a reader who has seen enough is no error, a full disk is one."""
+    def _stop_writing(self, stream: TextIO, error: OSError) -> None:
+        """Write no more; a reader that is gone is not an error, a full disk is one."""
         self._reader_gone = True
         redirect_to_null(stream)
         if not isinstance(error, BrokenPipeError):
-            self._lost = unwritable(error)
-            raise self._lost from error
+            self._write_error = unwritable(error)
+            raise self._write_error from error
 
 
 def unwritable(error: OSError) -> KgError:
-    """Say that results could not be put out."""
+    """Return the error for results that could not be written."""
     return KgError(
         f"The output can't be written: {error.strerror or error}.", hint="Output is incomplete."
     )
 
 
 def redirect_to_null(stream: TextIO) -> None:
-    """Send a broken pipe's buffered rest to /dev/null, or the interpreter complains at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Send the buffer of a broken pipe to /dev/null, or the interpreter complains at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(null, stream.fileno())
     finally:
-        os.close(nowhere)
+        os.close(null)

@@ -1,6 +1,6 @@
-"""Shows long text page by page, as git does: ``KGTOOL_PAGER``, ``PAGER``, or ``less -FRX``.
+"""Shows long tables on a terminal page by page, as git does: ``KGTOOL_PAGER``, ``PAGER`` or less.
 
-Only for tables on a terminal. Where the text fits the screen, less shows it and ends by itself.
+With ``-FRX``, less ends by itself if the text fits the screen.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def start() -> Popen[str] | None:
-    """Start it; what is written to its ``stdin`` is what it shows.
+    """Start the pager, which shows what is written to its ``stdin``; None: no pager.
 
-    None where there is none, or none is wanted (``cat``).
+    ``cat`` or an empty value asks for none.
     """
-    wanted = os.environ.get("KGTOOL_PAGER", os.environ.get("PAGER"))
-    if wanted is None:
+    command = os.environ.get("KGTOOL_PAGER", os.environ.get("PAGER"))
+    if command is None:
         from shutil import which
 
-        wanted = "less" if which("less") else ""
-    if wanted.strip() in ("", "cat"):
+        command = "less" if which("less") else ""
+    if command.strip() in ("", "cat"):
         return None
     import subprocess
 
@@ -33,7 +34,7 @@ def start() -> Popen[str] | None:
     try:
         # The shell, as with git: PAGER may have arguments.
         return subprocess.Popen(
-            ["/bin/sh", "-c", wanted], stdin=subprocess.PIPE, text=True, env=environ,
+            ["/bin/sh", "-c", command], stdin=subprocess.PIPE, text=True, env=environ,
             encoding=sys.stdout.encoding, errors="backslashreplace",
         )  # fmt: skip
     except OSError:
@@ -41,14 +42,13 @@ def start() -> Popen[str] | None:
 
 
 def close(process: Popen[str]) -> None:
-    """Let it show the rest, and wait until its reader has had enough."""
+    """Let the pager show the rest, and wait until it ends."""
     assert process.stdin is not None
-    # Ctrl-C belongs to the pager now: less only stops searching.
+    # Ctrl-C is the pager's: less only stops searching.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process.stdin.close()
-    except BrokenPipeError:
-        pass
+        with suppress(BrokenPipeError):
+            process.stdin.close()
     finally:
         process.wait()
         signal.signal(signal.SIGINT, before)

@@ -1,6 +1,6 @@
-"""The line that says how far a long work is: on a terminal only, on stderr, after a second.
+"""The progress line of long work: on a terminal only, on stderr, after a second.
 
-It goes away before anything else is said, and stays away while a question waits for its answer.
+It is erased before any other output, and not drawn while a question waits for its answer.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ EVERY_S = 0.2
 AFTER_S = 1.0
 """Shorter work needs no line."""
 AFTER_NOTES_S = 0.5
-"""How long the line stays away when something was said on the same terminal."""
+"""How long no line is drawn after other output on the terminal."""
 BAR = 20
 BYTES = "bytes"
 _ERASE = "\r\x1b[K"
 
 
-class Line:
-    """Draws what ``text`` says while the ``with`` lasts; nothing where nobody looks.
-
-    What ``output`` says goes before the line.
-    """
+class ProgressLine:
+    """Draws ``text()`` again and again during the ``with``, on a terminal only."""
 
     after_s = AFTER_S
+    first_text = ""
+    """Drawn at once."""
     ends_with_results = False
-    """True if the line goes away when the first result is printed."""
+    """Whether the first result that is printed ends the line."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -47,21 +46,22 @@ class Line:
         self._stop = threading.Event()
         self._quiet_until = time.monotonic() + self.after_s
         self._drawn = ""
-        """What stands there; empty: nothing."""
+        """The text on the terminal; empty: none."""
         self._before: Callable[[bool], None] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def text(self, columns: int, ascii_only: bool) -> str | None:
-        """Return the line for so many columns; None: nothing is to be said yet."""
+        """Return the line, at most so many columns wide; None: nothing to show yet."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._before, self._output.before_writing = self._output.before_writing, self._make_room
+        self._before, self._output.before_writing = self._output.before_writing, self._make_way
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
             try:
-                self.begin()
+                if self.first_text:
+                    self.draw(self.first_text)
                 self._thread.start()
-            except BaseException:  # an interruption: nobody calls __exit__ then
+            except BaseException:  # interrupted: __exit__ is not called
                 self.close()
                 raise
         return self
@@ -70,26 +70,18 @@ class Line:
         self.close()
         self._output.before_writing = self._before
 
-    def begin(self) -> None:
-        """Do what comes before the first look."""
-
-    def _make_room(self, is_result: bool) -> None:
-        if is_result and self.ends_with_results:
-            self.close()
-        else:
-            self.make_way()
-
     def close(self) -> None:
-        """Take the line away, and draw no other."""
+        """Erase the line, and draw no other."""
         self._stop.set()
         with self._lock:
             self._erase()
 
-    def make_way(self) -> None:
-        """Take the line away for a moment: something else is about to be said."""
+    def _make_way(self, is_result: bool) -> None:
+        """Erase the line before other output."""
+        if is_result and self.ends_with_results:
+            self._stop.set()
         with self._lock:
-            until = time.monotonic() + AFTER_NOTES_S
-            self._quiet_until = max(self._quiet_until, until)
+            self._quiet_until = max(self._quiet_until, time.monotonic() + AFTER_NOTES_S)
             self._erase()
 
     def _run(self) -> None:
@@ -102,7 +94,7 @@ class Line:
                 self.draw(text)
 
     def draw(self, text: str) -> None:
-        """Put the line there, over the last one."""
+        """Draw the line over the last one."""
         with self._lock:
             is_quiet = self._output.is_asking or time.monotonic() < self._quiet_until
             if not self._stop.is_set() and not is_quiet:
@@ -123,14 +115,14 @@ class Line:
             self._stop.set()
 
 
-class Meter(Line):
+class Meter(ProgressLine):
     """``Deleting [####....] 1,200 of 2,000 groups, 240/s, about 3s left``.
 
     :param what: the work, as a participle.
-    :param total: how many there are, if that is known.
+    :param total: how many there are, if known.
     :param unit: what is counted; ``BYTES`` are written as such.
-    :param count: asked how many are finished, instead of ``add`` and ``set``.
-    :param part: asked how much of the work is done, 0 to 1, where the total is not known.
+    :param count: returns how many are done, instead of ``add`` and ``set``.
+    :param part: returns the part of the work that is done, 0 to 1, if the total is unknown.
     """
 
     def __init__(
@@ -144,15 +136,15 @@ class Meter(Line):
         self._done = self._skipped = self._failed = 0
 
     def add(self, done: int) -> None:
-        """Count more of them."""
+        """Add to those that are done."""
         self._done += done
 
     def set(self, done: int, skipped: int = 0, failed: int = 0) -> None:
-        """Say how many are finished, and how many of them were left alone or failed."""
+        """Set how many are done, and how many of them were left alone or failed."""
         self._done, self._skipped, self._failed = done, skipped, failed
 
     def text(self, columns: int, ascii_only: bool) -> str | None:
-        """Say how far it is."""
+        """Return count, rate and time left, with a bar if the total or the part is known."""
         seconds = time.monotonic() - self._began
         done = self._done if self._count is None else self._count()
         part = self._part() if self._part is not None else done / (self._total or done or 1)
@@ -166,7 +158,7 @@ class Meter(Line):
 
 
 def progress_words(done: int, total: int | None, unit: str, seconds: float, part: float) -> str:
-    """Return how far it is, how fast, and how long the rest takes at that rate.
+    """Return how many are done, the rate, and the time left at that rate.
 
     >>> progress_words(1200, 2000, "groups", 5.0, 0.6)
     '1,200 of 2,000 groups, 240/s, about 3s left'
@@ -195,7 +187,7 @@ def progress_words(done: int, total: int | None, unit: str, seconds: float, part
 def fitted(
     head: str, part: float, words: str, columns: int, ascii_only: bool, *, colored: bool = False
 ) -> str:
-    """Return one line of head, bar and words; a narrow terminal has the words alone."""
+    """Return one line of head, bar and words; on a narrow terminal the words alone."""
     size = min(BAR, columns - len(head) - len(words) - 3)
     if size < BAR // 2:
         return words[: max(columns, 0)]

@@ -1,4 +1,4 @@
-"""Domain records as the rows of the contract's section 4: the same keys in every format."""
+"""Domain records as rows, which have the same keys in every format."""
 
 from __future__ import annotations
 
@@ -12,25 +12,16 @@ from kgtool.columns import Column, keys
 from kgtool.columns.groups import OFFSETS
 from kgtool.model import (
     Assignment,
-    GroupDeletion,
     GroupDescription,
     ItemError,
-    OffsetDeletion,
-    OffsetRow,
 )
 from kgtool.text import escape
 
-_OFFSETS = keys(OFFSETS)
-offset_values = attrgetter(*_OFFSETS)
+offset_values = attrgetter(*keys(OFFSETS))
 """Returns the values of a row of ``describe --offsets``, in the order of its keys."""
 
 
-def offset(row: OffsetRow) -> dict[str, Any]:
-    """Return a row of ``describe --offsets``."""
-    return dict(zip(_OFFSETS, offset_values(row), strict=True))
-
-
-def members(group: GroupDescription) -> list[dict[str, Any]]:
+def member_rows(group: GroupDescription) -> list[dict[str, Any]]:
     """Return the rows of ``describe --members``; assignments as Kafka's tool writes them."""
     is_mixed = {True, False} <= {member.is_classic for member in group.members}
     return [
@@ -57,7 +48,7 @@ def assignment(topics: Assignment) -> str | None:
     return escape(";".join(sorted(parts, key=java_order))) or None
 
 
-def state(group: GroupDescription) -> dict[str, Any]:
+def state_row(group: GroupDescription) -> dict[str, Any]:
     """Return the row of ``describe --state``."""
     broker = group.coordinator
     return {
@@ -72,19 +63,14 @@ def state(group: GroupDescription) -> dict[str, Any]:
     }
 
 
-def deletion(row: GroupDeletion | OffsetDeletion) -> dict[str, Any]:
-    """Return a row of ``delete`` or ``delete-offsets``."""
-    return {**row._asdict(), "error": error_object(row.error) if row.error else None}
-
-
-def moved(item: Any, columns: Iterable[Column]) -> dict[str, Any]:
-    """Return a row of an item with ``old`` and ``new``, of which the offsets are shown."""
+def moved_row(item: Any, columns: Iterable[Column]) -> dict[str, Any]:
+    """Return the row of an item that has committed offsets ``old`` and ``new``, or None."""
     old, new = (value and value.offset for value in (item.old, item.new))
-    return of(item, columns, old_offset=old, new_offset=new)
+    return build_row(item, columns, old_offset=old, new_offset=new)
 
 
-def of(item: Any, columns: Iterable[Column], **others: Any) -> dict[str, Any]:
-    """Return an item as a row: its fields by the columns' keys, but for ``others``."""
+def build_row(item: Any, columns: Iterable[Column], **others: Any) -> dict[str, Any]:
+    """Return an item's row: a value for each column, its attribute or one of ``others``."""
     row = {key: others[key] if key in others else getattr(item, key) for key in keys(columns)}
     if isinstance(row.get("error"), ItemError):
         row["error"] = error_object(row["error"])

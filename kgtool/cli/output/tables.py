@@ -1,7 +1,7 @@
 """Plain tables that can fit a terminal and have colours there.
 
-tabulate draws what ``analyze --table`` pipes; elsewhere its import (24 ms, a third of a ``list``)
-buys nothing: these tables come in waves, and it pads wide characters wrongly without wcwidth.
+Not by tabulate, which ``analyze --table`` uses for pipes: its import takes 24 ms, it can't continue
+a table, and it pads wide characters wrongly without wcwidth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgtool.columns import COUNT, LAG, NAME, STATUS, Column, Row
 
 _GAP = "  "
 _LEAST, _READABLE = 8, 24
-"""Columns that a shortened name keeps: at the least, and as long as others can be left out."""
+"""Columns that a shortened name keeps: at least, and while other columns can be left out."""
 
 _COLORS = {
     "ok": terminal.GREEN, "Stable": terminal.GREEN,
@@ -29,16 +29,20 @@ _COLORS = {
 }  # fmt: skip
 
 
+_Cell = tuple[Column, str, str | None]
+"""A cell's text and colour."""
+
+
 class Fit(NamedTuple):
-    """Which columns a table has, and how wide they are."""
+    """The columns of a table that fits, and their widths."""
 
     sizes: dict[Column, int]
-    left_out: list[str]
-    """Headers of the columns that there was no room for."""
+    hidden: list[str]
+    """Headers of the hidden columns."""
 
     @property
     def width(self) -> int:
-        """How wide the whole table is."""
+        """The width of the whole table."""
         return sum(self.sizes.values()) + len(_GAP) * (len(self.sizes) - 1)
 
 
@@ -50,58 +54,64 @@ def draw(
     colored: bool = False,
     mark: str = "…",
 ) -> str:
-    """Return a table, no wider than needed, with a header.
+    """Return a table with a header, no wider than needed.
 
-    :param sizes: the columns to draw and how wide they may be (see ``fit``), if not all of them.
-    :param colored: statuses have their colour.
+    :param sizes: the columns to draw and their widths (see ``fit``), if not all of them.
+    :param colored: colours for headers, statuses and lags.
     """
     sizes = fit(columns, rows).sizes if sizes is None else sizes
-    headers = {column: column.header for column in sizes}
-    lines = [_line(headers, sizes, mark, terminal.BOLD if colored else None)]
+    lines: list[list[_Cell]] = [[(column, column.header, terminal.BOLD) for column in sizes]]
     for row in rows:
-        cells = {column: column.cell(row) for column in sizes}
-        lines.append(_line(cells, sizes, mark, "status" if colored else None))
-    return "".join(line + "\n" for line in lines)
+        cells = [(column, column.cell(row)) for column in sizes]
+        lines.append([(column, cell, _color(column, cell)) for column, cell in cells])
+    return "".join(_line(line, sizes, mark, colored) + "\n" for line in lines)
 
 
-def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> str:
+def draw_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> str:
     """Draw a table for stdout: as wide as the terminal, or whole for a program.
 
     A note on stderr names the columns that do not fit.
     """
-    fitting = fit(wanted, found, output.table_width)
-    if fitting.left_out:
+    return _draw_sized(output, _sizes_for(output, columns, rows), rows)
+
+
+def _sizes_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> dict[Column, int]:
+    fitting = fit(columns, rows, output.table_width)
+    if fitting.hidden:
         output.note_once(
-            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. "
+            f"Hidden columns (terminal too narrow): {', '.join(fitting.hidden)}. "
             "A wider terminal or -o shows them."
         )
-    return draw(
-        wanted, found, sizes=fitting.sizes, colored=output.is_colored, mark=terminal.mark_for()
-    )
+    return fitting.sizes
+
+
+def _draw_sized(output: Output, sizes: Mapping[Column, int], rows: Sequence[Row]) -> str:
+    mark = terminal.mark_for()
+    return draw(tuple(sizes), rows, sizes=sizes, colored=output.is_colored, mark=mark)
 
 
 def show_table(
-    output: Output, wanted: Sequence[Column], rows: Sequence[Row], head: str = "", *,
+    output: Output, columns: Sequence[Column], rows: Sequence[Row], head: str = "", *,
     page: bool = False,
 ) -> None:  # fmt: skip
     """Show a table, if it has any row; ``page``: through a pager, where it is long."""
     if rows and output.is_text:
         if page:
             output.page()
-        output.text(head + draw_for(output, wanted, rows), end="")
+        output.text(head + draw_for(output, columns, rows), end="")
 
 
-def preview(output: Output, wanted: Sequence[Column], rows: Sequence[Row]) -> None:
-    """Show a table on stderr, before a question: cut and coloured only where somebody looks."""
+def preview(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Show a table on stderr before a question: cut and coloured only on a terminal."""
     is_seen = terminal.is_terminal(output.stderr)
-    output.note(draw_for(output, wanted, rows) if is_seen else draw(wanted, rows), end="")
+    output.note(draw_for(output, columns, rows) if is_seen else draw(columns, rows), end="")
 
 
-class Streamed:
-    """A table that comes in parts, its columns where they were (``with``): restore, diff.
+class TableStream:
+    """A table shown in parts with the same column widths (``with``): reset, restore, diff.
 
-    The first rows are held back to measure it; a name that is longer than all of them moves the
-    rest of its table to the right, and none is cut where nobody looks.
+    The first rows are held back to measure it; a longer name later moves the rest of the table to
+    the right. Names are cut on a terminal only.
     """
 
     HELD = 500
@@ -111,48 +121,40 @@ class Streamed:
         self._held: list[Row] = []
         self._sizes: dict[Column, int] | None = None
 
-    def __enter__(self) -> Streamed:
+    def __enter__(self) -> TableStream:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.flush()
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Take more rows."""
+        """Add rows."""
         if self._output.is_text:
             self._held += rows
             if len(self._held) >= self.HELD:
                 self.flush()
 
     def flush(self) -> None:
-        """Show what is held back."""
-        held, self._held = self._held, []
-        if not held:
+        """Show the rows that are held back."""
+        rows, self._held = self._held, []
+        if not rows:
             return
         if self._sizes is None:
-            text = draw_for(self._output, self._columns, held)
-            self._sizes = fit(self._columns, held, self._output.table_width).sizes
-        else:
-            self._grow(held)
-            drawn = draw(
-                self._columns, held, sizes=self._sizes, colored=self._output.is_colored,
-                mark=terminal.mark_for(),
-            )  # fmt: skip
-            text = drawn.partition("\n")[2]
-        self._output.text(text, end="")
-
-    def _grow(self, rows: Sequence[Row]) -> None:
-        assert self._sizes is not None
+            self._sizes = _sizes_for(self._output, self._columns, rows)
+            self._output.text(_draw_sized(self._output, self._sizes, rows), end="")
+            return
         for column, size in self._sizes.items():
             if self._output.table_width is None or column.kind != NAME:
                 self._sizes[column] = max(size, _size(column, rows))
+        header_and_rows = _draw_sized(self._output, self._sizes, rows)
+        self._output.text(header_and_rows.partition("\n")[2], end="")
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Fit:
-    """Measure a table, and make it fit into so many columns of a terminal as far as that goes.
+    """Measure a table, and make it fit into ``width`` columns of a terminal as far as possible.
 
-    Columns that say nothing go first; then the longest names are shortened, those that tell a row
-    from the others last; then what can best be done without is left out, one column at a time.
+    Empty columns are removed first; then the longest names are shortened, those that identify a row
+    last; then the columns with the lowest ``spare`` are hidden, one at a time.
     """
     sizes = {column: _size(column, rows) for column in columns}
     fitting = Fit(sizes, [])
@@ -166,7 +168,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
     for column in spare:
         if fitting.width > width and column in sizes:
             del sizes[column]
-            fitting.left_out.append(column.header)
+            fitting.hidden.append(column.header)
             _shrink_names(fitting, rows, width)  # there may be room again
     names = [column for column in sizes if column.kind == NAME]
     _shrink(fitting, width, names, _LEAST)
@@ -174,7 +176,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
 
 
 def _shrink_names(fitting: Fit, rows: Sequence[Row], width: int) -> None:
-    """Shorten the names that can be done without a lot, and the others down to a readable rest."""
+    """Shorten spare names to the minimum, and the others while they stay readable."""
     names = [column for column in fitting.sizes if column.kind == NAME]
     for column in names:
         fitting.sizes[column] = _size(column, rows)
@@ -188,7 +190,7 @@ def _size(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _shrink(fitting: Fit, width: int, names: Sequence[Column], least: int) -> None:
-    """Take from the longest of these columns until the table fits, or all are short."""
+    """Shorten the longest of these columns until the table fits, or all have ``least``."""
     sizes = fitting.sizes
     excess = fitting.width - width
     while excess > 0 and names:
@@ -205,18 +207,12 @@ def _color(column: Column, cell: str) -> str | None:
     return _COLORS.get(cell) if column.kind == STATUS else None
 
 
-def _line(
-    cells: Mapping[Column, str], sizes: Mapping[Column, int], mark: str, color: str | None
-) -> str:
+def _line(cells: Sequence[_Cell], sizes: Mapping[Column, int], mark: str, colored: bool) -> str:
     parts = []
-    for column, size in sizes.items():
-        cell = cells[column]
+    for column, cell, color in cells:
         cut = terminal.shorten if column.kind == STATUS else terminal.shorten_name
-        text = cut(cell, size, mark)
-        room = " " * (size - terminal.columns_of(text))
-        if color == "status":
-            text = terminal.paint(text, _color(column, cell))
-        else:
-            text = terminal.paint(text, color)
+        text = cut(cell, sizes[column], mark)
+        room = " " * (sizes[column] - terminal.columns_of(text))
+        text = terminal.paint(text, color if colored else None)
         parts.append(room + text if column.kind == COUNT else text + room)
     return _GAP.join(parts).rstrip()

@@ -1,4 +1,4 @@
-"""What a terminal can show: its size, colours, and how wide text is on it."""
+"""A terminal's size and colours, and text cut and folded to its width."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import sys
 from typing import TextIO
 
 GREEN, ORANGE, RED, DIM, BOLD = "38;5;64", "38;5;166", "31", "2", "1"
-"""SGR numbers. Of the 256 colours, because ANSI's green and yellow can't be read on white."""
+"""SGR parameters, two of the 256 colours: ANSI's green and yellow can't be read on white."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody looks at a stream."""
-    try:
-        return stream is not None and stream.isatty()
-    except ValueError:  # it is closed
-        return False
+    """Whether a stream is an open terminal."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def has_color() -> bool:
-    """Whether the environment lets a terminal have colours (https://no-color.org)."""
+    """Whether the environment allows colours (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def size() -> tuple[int, int]:
-    """Return the terminal's columns and lines; 80 × 24 where nobody knows."""
+    """Return the terminal's columns and lines; 80 × 24 if unknown."""
     from shutil import get_terminal_size
 
     columns, lines = get_terminal_size()
@@ -32,7 +29,7 @@ def size() -> tuple[int, int]:
 
 
 def paint(text: str, color: str | None) -> str:
-    """Wrap text in a colour (SGR numbers) and back to normal."""
+    """Wrap text in a colour (SGR parameters)."""
     return f"\x1b[{color}m{text}\x1b[0m" if color and text else text
 
 
@@ -52,7 +49,7 @@ def columns_of(text: str) -> int:
 
 
 def shorten(text: str, size: int, mark: str = "…") -> str:
-    """Cut a sentence to a number of columns; ``mark`` says that something is missing.
+    """Cut a sentence to a number of columns, ``mark`` included.
 
     >>> shorten("Group billing is not known.", 10)
     'Group bil…'
@@ -82,9 +79,9 @@ def shorten_name(name: str, size: int, mark: str = "…") -> str:
 
 
 def fold(text: str, width: int | None) -> str:
-    """Break lines between words, which a terminal breaks anywhere; None: as they are.
+    """Break lines between words; None: as they are.
 
-    Commands stay whole, and lines with a long path: they are to be copied.
+    Commands, and lines with a long path, stay whole, so that they can be copied.
 
     >>> fold("- one two or three", 12).split("\\n")
     ['- one two or', '  three']
@@ -110,7 +107,7 @@ def _folded(line: str, width: int) -> list[str]:
 
 
 def mark_for(stream: TextIO | None = None) -> str:
-    """Return ``…``, or ``~`` where the terminal's encoding has no such character."""
+    """Return ``…``, or ``~`` if the encoding has no such character."""
     encoding = getattr(stream or sys.stdout, "encoding", None) or "ascii"
     try:
         "…".encode(encoding)

@@ -12,9 +12,9 @@ from typing import Any
 from kgtool.changes.reset.rows import leaderless, not_there
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import build_row
 from kgtool.cli.reset import csv_file
 from kgtool.client.ops import grouped
 from kgtool.columns import Row
@@ -37,7 +37,7 @@ _LINES = 20
 
 def row_of(row: ResetRow) -> dict[str, Any]:
     """Return a row of the contract's section 4."""
-    return rows_of.of(row, RESET, clamped=row.clamp is not None)
+    return build_row(row, RESET, clamped=row.clamp is not None)
 
 
 def table_rows(resets: Iterable[GroupReset]) -> list[Row]:

@@ -21,7 +21,7 @@ from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import Streamed, preview
+from kgtool.cli.output.tables import TableStream, preview
 from kgtool.cli.reset import report as reset_report
 from kgtool.columns import shown
 from kgtool.columns.changes import RESET
@@ -60,7 +60,12 @@ def run(settings: Settings, output: Output, selection: Selection, reset: Reset) 
     """Do all of it; return the exit status."""
     plan = Spool["list[GroupReset]"]()
     rows = Spool["list[reset_report.KafkaRow]"]()
-    with open_session(settings) as session, plan, rows, Streamed(output, shown(RESET)) as table:
+    with (
+        open_session(settings) as session,
+        plan,
+        rows,
+        TableStream(output, shown(RESET)) as table,
+    ):
         groups = choose(session, output, selection, RESET).groups
         _wait(session, output, groups, reset.wait_seconds)
         return _Run(session, output, reset, groups, plan, rows, table).run()
@@ -72,7 +77,7 @@ class _Run:
     def __init__(
         self, session: Session, output: Output, reset: Reset, groups: Sequence[str],
         plan: Spool[list[GroupReset]], kafka_rows: Spool[list[reset_report.KafkaRow]],
-        table: Streamed,
+        table: TableStream,
     ) -> None:  # fmt: skip
         self._session = session
         self._output = output

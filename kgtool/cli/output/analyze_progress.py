@@ -1,4 +1,4 @@
-"""How far ``analyze`` is: what Spark, or the local engine, has read and computed."""
+"""The progress line of ``analyze``: what Spark, or the local engine, has read and computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kgtool.analysis.words import count
-from kgtool.cli.output.progress import BYTES, Line, fitted, progress_words
+from kgtool.cli.output.progress import BYTES, ProgressLine, fitted, progress_words
 from kgtool.text import size
 
 if TYPE_CHECKING:
@@ -15,36 +15,32 @@ if TYPE_CHECKING:
     from kgtool.cli.output.output import Output
 
 MANY = 8
-"""Tasks that are worth a bar: fewer come and go too fast."""
+"""Tasks that are worth a bar: fewer are done too fast."""
 
 
-class Progress(Line):
-    """Draws what ``look`` tells.
+class AnalyzeProgress(ProgressLine):
+    """Draws the state that ``look`` returns, which is set when Spark has started.
 
-    Until somebody has set ``look`` Spark is starting, which takes a few seconds.
+    The first text is drawn at once: while Spark starts, stderr is redirected.
     """
 
     after_s = 0.0
     ends_with_results = True
 
-    def __init__(self, output: Output, start: str = "Starting Spark") -> None:
+    def __init__(self, output: Output, first_text: str = "Starting Spark") -> None:
         super().__init__(output)
         self.look: Callable[[], State | None] | None = None
-        self._start = start
-        self._phase: bool | None = None
+        self.first_text = first_text
+        self._was_reading: bool | None = None
         self._since = time.monotonic()
 
-    def begin(self) -> None:
-        """Draw at once: while Spark starts its stderr goes elsewhere, and this one's with it."""
-        self.draw(self._start)
-
     def text(self, columns: int, ascii_only: bool) -> str | None:
-        """Say what is read or computed."""
+        """Return what is read or computed."""
         state = self.look() if self.look is not None else None
         if state is None:
             return None
-        if state.is_reading != self._phase:  # the rate is of what happens now
-            self._phase, self._since = state.is_reading, time.monotonic()
+        if state.is_reading != self._was_reading:  # the rate is that of the phase
+            self._was_reading, self._since = state.is_reading, time.monotonic()
         seconds = time.monotonic() - self._since
         colored = self._output.has_color
         return line(state, seconds, columns, ascii_only=ascii_only, colored=colored)
@@ -53,7 +49,7 @@ class Progress(Line):
 def line(
     state: State, seconds: float, columns: int, *, ascii_only: bool = False, colored: bool = False
 ) -> str:
-    """What is read, of what, or else how many of the present tasks are done; how fast.
+    """Return what is read, or how many of the current tasks are done, and the rate.
 
     >>> from kgtool.analysis.decode.job_progress import State
     >>> line(State(1200, 500_000, 2_000_000, 1, 4), 65, 90, ascii_only=True)

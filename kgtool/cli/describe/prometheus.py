@@ -1,7 +1,7 @@
-"""``--prometheus FILE``: what a look found, in Prometheus' text format, for a file collector.
+"""``--prometheus FILE``: offsets, lag and states in Prometheus' text format, for a file collector.
 
-The file is replaced in one step, so that a collector never reads half of it. It is left alone
-when the cluster can't be reached: its age, which collectors publish, then tells.
+The file is replaced atomically. It stays as it is when the cluster can't be reached: collectors
+publish its age.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kgtool.errors import KgError, UsageError
 
 
 def write(path: str, groups: Sequence[Found], cluster_id: str | None, errors: int) -> None:
-    """Replace the file by one with what was found of groups' offsets; ``errors``: how many.
+    """Replace the file by one with the metrics of these groups; ``errors``: how many.
 
-    :raises KgError: that does not work.
+    :raises KgError: it can't be written.
     """
     of_groups = metrics.of_groups([(one.description, one.rows(every=True)) for one in groups])
     text = metrics.render(
@@ -33,7 +33,7 @@ def write(path: str, groups: Sequence[Found], cluster_id: str | None, errors: in
 
 
 def check(path: str) -> None:
-    """Raise UsageError, before anything is sent, where no file can be put."""
+    """Raise UsageError, before anything is sent, if the file can't be written."""
     folder = Path(path).parent
     if Path(path).is_dir() or not folder.is_dir():
         raise UsageError(f"--prometheus: {path} is not a file in a folder that exists.")
