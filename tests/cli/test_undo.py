@@ -625,13 +625,13 @@ def test_reading_a_large_journal_is_no_lack_of_progress(
 
     before = place.offsets()
     assert place.run("--delete-offsets", "--group", place.one, "--topic", place.topic).status == 0
-    read = from_journal.refused
+    read = from_journal.failed_items
 
     def slowly(*given: Any) -> Any:
         time.sleep(2.5)
         return read(*given)
 
-    monkeypatch.setattr(from_journal, "refused", slowly)
+    monkeypatch.setattr(from_journal, "failed_items", slowly)
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(place.journal))
     address = ["--bootstrap-server", place.bootstrap]
     assert main(["undo", "last", *address, "--yes", "--timeout", "2000"]) == 0
