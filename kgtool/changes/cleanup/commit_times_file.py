@@ -1,6 +1,6 @@
-"""Times of commits out of an earlier analysis, for those who may not read ``__consumer_offsets``.
+"""Times of commits from an earlier analysis, for logins that may not read ``__consumer_offsets``.
 
-What ``kgtool analyze --table live -o json`` (or ``ndjson``) put out, or the rows of its table
+The output of ``kgtool analyze --table live -o json`` (or ``ndjson``), or the rows of its table
 ``live`` from anywhere else: ``group, topic, partition, offset, commit_timestamp_ms``, and
 ``state_since_ms`` where it is known.
 """
@@ -19,9 +19,9 @@ from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 
 
 class KnownTime(NamedTuple):
-    """What was committed then, and when (ms since the epoch).
+    """A commit and its time (ms since the epoch).
 
-    ``state_since_ms``: since when the group was in its state, as without members.
+    ``state_since_ms``: since when the group was in its state.
     """
 
     offset: int
@@ -61,9 +61,9 @@ def _rows(path: Path, text: str) -> Iterator[Any]:
 
 
 def from_rows(path: Path, rows: Iterable[Any]) -> KnownTimes:
-    """Take the rows of a table ``live``.
+    """Read the rows of a table ``live``.
 
-    :raises ConfigError: they are none.
+    :raises ConfigError: they are of something else.
     """
     found: KnownTimes = {}
     for row in rows:
@@ -73,7 +73,7 @@ def from_rows(path: Path, rows: Iterable[Any]) -> KnownTimes:
         names = [row.get(key) for key in ("group", "topic")]
         if not all(isinstance(name, str) for name in names) or not _are_numbers(values[:2]):
             raise _not_live(path)
-        if _are_numbers(values[2:]):  # the text formatters of old tools do not tell the time
+        if _are_numbers(values[2:]):  # the text formatters of old tools omit the time
             partition = TopicPartition(str(names[1]), int(values[0] or 0))
             since = row.get("state_since_ms")
             state_since_ms = since if _are_numbers([since]) else None
@@ -94,9 +94,9 @@ def _not_live(path: Path) -> ConfigError:
 
 
 def times_of(times: KnownTimes) -> TimesOf:
-    """Know the time of a commit only where the very same offset is still there."""
+    """Return the time of a commit only where the very same offset is still committed."""
 
-    def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
+    def find(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
         known = times.get(group)
         if known is None:
             return KgError("the analysis does not know the group.")
@@ -110,4 +110,4 @@ def times_of(times: KnownTimes) -> TimesOf:
         changes = [each.state_since_ms for each in known.values() if each.state_since_ms]
         return CommitTimes(at, None, max(changes, default=None))
 
-    return told
+    return find

@@ -1,7 +1,6 @@
-"""Which groups and offsets a cleanup takes: pure decisions over ``kgtool.changes.cleanup.facts``.
+"""Which groups and offsets a cleanup removes: pure decisions over ``kgtool.changes.cleanup.facts``.
 
-Nothing is guessed: where a criterion asks for something that nobody can tell, the group is left
-out and says why.
+Nothing is guessed: a group is left out, with the reason, where a criterion can't be judged.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _WORDS = {
 
 
 class Criteria(NamedTuple):
-    """What is looked for.
+    """The criteria of a cleanup.
 
     Whole groups without members; or, with ``unsubscribed`` or ``orphaned``, such offsets. The
-    others narrow that down. ``rebuild``: offsets of topics that are gone are removed by deleting
-    their group and restoring the rest, where nobody is in it.
+    others narrow that down. ``rebuild``: offsets of deleted topics are removed by deleting their
+    group, where it has no members, and restoring the rest.
     """
 
     idle_ms: int | None = None
@@ -52,12 +51,12 @@ class Criteria(NamedTuple):
 
     @property
     def is_about_offsets(self) -> bool:
-        """Whether single offsets are looked for, not whole groups."""
+        """Whether single offsets are removed, not whole groups."""
         return self.unsubscribed or self.orphaned
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is asked for, without what is not."""
+        """The criteria that are set."""
         return {key: value for key, value in self._asdict().items() if value not in (None, False)}
 
 
@@ -66,7 +65,7 @@ class _Unknown(Exception):
 
 
 class Decision(NamedTuple):
-    """What becomes of one group: items for the plan, and why something is left out of it."""
+    """The items of one group for the plan, and what is left out of it."""
 
     items: tuple[PlanItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -76,7 +75,7 @@ _AHEAD_MS, _QUIET_MS = 60_000, 3_600_000
 
 
 def clock_skew(newest_ms: int | None, now_ms: int, *, idle: bool) -> str | None:
-    """Compare this machine's clock with the newest record of the log; say where they differ.
+    """Compare this machine's clock with the newest record of the log; return a warning or None.
 
     :param idle: whether a clock that is ahead would make groups look idle.
     """
@@ -108,7 +107,7 @@ def decide_all(
 
 
 def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
-    """Judge one group at a time (ms since the epoch)."""
+    """Judge one group; ``now_ms`` since the epoch."""
     group = facts.description.group
     if criteria.generated and family(group) is None:
         return Decision()
@@ -119,7 +118,7 @@ def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
         return Decision(left_out=(LeftOut(group, problem),))
     judge = _decide_offsets if criteria.is_about_offsets else _decide_group
     decision = judge(facts, criteria, now_ms)
-    # Brokers before 2.5 tell of no transaction; their log does.
+    # Brokers before 2.5 show transactions in their log only.
     pending = any(
         offset.committed.is_pending or offset.expiry.is_pending for offset in facts.offsets.values()
     )
@@ -129,7 +128,7 @@ def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
 
 
 def _problem(facts: GroupFacts) -> str | None:
-    """Say why nothing of a group can be judged."""
+    """Return why nothing of a group can be judged."""
     if facts.error is not None:
         return facts.error.message
     if facts.description.protocol_type not in ("", "consumer"):
@@ -160,56 +159,54 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
     if criteria.idle_ms is not None:
         if not facts.offsets:
             raise _Unknown("it has no committed offset, so its last use is unknown")
-        if not _are_idle(facts, criteria.idle_ms, now_ms):
+        if not _are_idle(facts, now_ms - criteria.idle_ms):
             return None
-        why.append(_last(facts, facts.offsets.values(), now_ms))
+        why.append(_last_use(facts, now_ms))
     if criteria.no_lag:
         if any(each.lag for each in facts.offsets.values()):
-            return None  # whatever is unknown of the others
+            return None  # even if the lag of others is unknown
         for partition, each in facts.offsets.items():
-            _is_read(partition, each)
+            _has_no_lag(partition, each)
         why.append("nothing left to read")
     return why
 
 
-def _are_idle(facts: GroupFacts, idle_ms: int, now_ms: int) -> bool:
-    times = [each.committed_at for each in facts.offsets.values()]
-    if any(at is not None and at.at_ms > now_ms - idle_ms for at in times):
-        return False  # whatever is unknown of the others
-    if _had_members(facts, now_ms - idle_ms):
-        return False
-    return all(_idle(facts, offset, idle_ms, now_ms) for offset in facts.offsets.values())
+def _are_idle(facts: GroupFacts, since_ms: int) -> bool:
+    offsets = facts.offsets.values()
+    if any(each.committed_at and each.committed_at.at_ms > since_ms for each in offsets):
+        return False  # even if the times of others are unknown
+    return not _had_members(facts, since_ms) and all(
+        _is_idle(facts, each, since_ms) for each in offsets
+    )
 
 
 def _had_members(facts: GroupFacts, since_ms: int) -> bool:
-    """Whether members came or went since a time, though nothing need have been committed."""
+    """Whether members came or went since a time; they need not have committed anything."""
     return facts.changed_ms is not None and facts.changed_ms > since_ms
 
 
-def _idle(facts: GroupFacts, offset: OffsetFacts, idle_ms: int, now_ms: int) -> bool:
-    at = offset.committed_at
-    if at is not None:
-        return at.at_ms <= now_ms - idle_ms
+def _is_idle(facts: GroupFacts, offset: OffsetFacts, since_ms: int) -> bool:
+    if offset.committed_at is not None:
+        return offset.committed_at.at_ms <= since_ms
     if facts.times_error is not None:
         raise _Unknown(f"its last commit is unknown: {facts.times_error.message}")
-    before = facts.committed_before_ms
-    if before is not None and before <= now_ms - idle_ms:
+    if facts.committed_before_ms is not None and facts.committed_before_ms <= since_ms:
         return True
     raise _Unknown("its last commit is no longer in __consumer_offsets")
 
 
-def _is_read(partition: TopicPartition, offset: OffsetFacts) -> bool:
+def _has_no_lag(partition: TopicPartition, offset: OffsetFacts) -> bool:
     if offset.lag is None:
         raise _Unknown(f"its lag on {partition} is unknown")
     return offset.lag == 0
 
 
-def _last(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
-    """Say when the last of some commits was, and the last member if that was later."""
-    known = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
-    last = max(known, default=0)
+def _last_use(facts: GroupFacts, now_ms: int) -> str:
+    """Return the time of the last commit, and of the last change of members if that was later."""
+    times = [each.committed_at.at_ms for each in facts.offsets.values() if each.committed_at]
+    last = max(times, default=0)
     said = f"last commit before {moment(facts.committed_before_ms or 0)}"
-    if known:
+    if times:
         said = f"last commit {moment(last)}, {span(now_ms - last)} before this plan"
     if facts.changed_ms is not None and facts.changed_ms > last:
         said += f", last change of members {moment(facts.changed_ms)}"
@@ -226,40 +223,39 @@ def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decis
         reason = f"it is {facts.description.state}: its subscriptions are still changing"
         return Decision(left_out=(LeftOut(group, reason),))
     found: dict[TopicPartition, str] = {}
-    untold: dict[str, None] = {}
+    unknown: dict[str, None] = {}
     for partition, offset in facts.offsets.items():
         try:
             problem = _offset_problem(facts, partition, offset, criteria)
             if problem is not None and _passes(facts, partition, offset, criteria, now_ms):
                 found[partition] = problem
         except _Unknown as reason:
-            untold[str(reason)] = None
-    left_out = tuple(LeftOut(group, reason) for reason in untold)
+            unknown[str(reason)] = None
+    left_out = tuple(LeftOut(group, reason) for reason in unknown)
     gone = {p: problem for p, problem in found.items() if problem in _GONE}
     rest = {p: problem for p, problem in found.items() if problem not in _GONE}
     if gone and is_empty and criteria.rebuild:
         return Decision((_rebuild(facts, found),), left_out)
     items = []
     if rest:
-        items.append(_items(facts, DELETE_OFFSETS, rest))
+        items.append(_problem_item(facts, DELETE_OFFSETS, rest))
     if gone:
-        items.append(_items(facts, WAIT, gone))
+        items.append(_problem_item(facts, WAIT, gone))
     return Decision(tuple(items), left_out)
 
 
 def _offset_problem(
     facts: GroupFacts, partition: TopicPartition, offset: OffsetFacts, criteria: Criteria
 ) -> str | None:
-    """Say what is wrong with an offset, as far as that is asked for."""
+    """Return the problem of an offset that the criteria ask for; None: it has none."""
     subscribed: bool | None = False
     if not facts.description.is_empty:
         subscribed = is_subscribed(facts.description.members, partition.topic)
     if criteria.orphaned and offset.problem is not None:
         if offset.problem in _GONE or subscribed is False:
             return offset.problem
-        raise _Unknown(
-            f"{_said(offset.problem, partition.topic)}, but its members may subscribe to it"
-        )
+        said = _WORDS[offset.problem].format(partition.topic)
+        raise _Unknown(f"{said}, but its members may subscribe to it")
     if not criteria.unsubscribed or facts.description.is_empty:
         return None
     if subscribed is None:
@@ -272,39 +268,34 @@ def _passes(
     now_ms: int,
 ) -> bool:  # fmt: skip
     if criteria.idle_ms is not None:
-        if not _idle(facts, offset, criteria.idle_ms, now_ms):
+        since_ms = now_ms - criteria.idle_ms
+        if not _is_idle(facts, offset, since_ms):
             return False
         # In a living group it is the offset that is idle, whoever comes and goes.
-        if facts.description.is_empty and _had_members(facts, now_ms - criteria.idle_ms):
+        if facts.description.is_empty and _had_members(facts, since_ms):
             return False
-    return not criteria.no_lag or _is_read(partition, offset)
+    return not criteria.no_lag or _has_no_lag(partition, offset)
 
 
 def _rebuild(facts: GroupFacts, found: Mapping[TopicPartition, str]) -> PlanItem:
     keep = [partition for partition in facts.offsets if partition not in found]
     if not keep:
-        return _items(facts, DELETE_GROUP, found)
-    item = _items(facts, REBUILD_GROUP, found)
+        return _problem_item(facts, DELETE_GROUP, found)
+    item = _problem_item(facts, REBUILD_GROUP, found)
     return item._replace(keep=_planned(facts, keep))
 
 
-def _items(facts: GroupFacts, action: str, found: Mapping[TopicPartition, str]) -> PlanItem:
-    topics: dict[tuple[str, str], None] = {
-        (problem, partition.topic): None for partition, problem in found.items()
-    }
-    why = [_said(problem, topic) for problem, topic in topics]
+def _problem_item(facts: GroupFacts, action: str, found: Mapping[TopicPartition, str]) -> PlanItem:
+    topics = dict.fromkeys((problem, partition.topic) for partition, problem in found.items())
+    why = [_WORDS[problem].format(topic) for problem, topic in topics]
     item = _item(facts, action, why, _planned(facts, found, found))
     if action == WAIT:
         item = item._replace(why=(*item.why, _until(item, facts)))
     return item
 
 
-def _said(problem: str, topic: str) -> str:
-    return _WORDS[problem].format(topic)
-
-
 def _until(item: PlanItem, facts: GroupFacts) -> str:
-    """Say until when to wait for what the broker refuses to delete."""
+    """Say until when to wait for offsets that the broker refuses to delete."""
     members = "" if facts.description.is_empty else ", and the group has members"
     refused = f"OffsetDelete is refused for it{members}"
     if item.expires_at_ms is not None:
@@ -315,28 +306,25 @@ def _until(item: PlanItem, facts: GroupFacts) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
+# Items
 
 
 def _planned(
-    facts: GroupFacts,
-    partitions: Iterable[TopicPartition],
+    facts: GroupFacts, partitions: Iterable[TopicPartition],
     problems: Mapping[TopicPartition, str] = {},
-) -> tuple[PlannedOffset, ...]:
-    return tuple(
-        PlannedOffset(
-            *partition,
-            found.committed.offset,
-            found.committed.leader_epoch,
-            found.committed.metadata,
-            found.topic_id,
-            found.lag,
-            found.committed_at.at_ms if found.committed_at is not None else None,
-            found.expiry.expires_at_ms,
-            found.expiry.rule,
-            problems.get(partition),
-        )
-        for partition, found in ((each, facts.offsets[each]) for each in partitions)
-    )
+) -> tuple[PlannedOffset, ...]:  # fmt: skip
+    planned = []
+    for at in partitions:
+        found = facts.offsets[at]
+        planned.append(
+            PlannedOffset(
+                *at, found.committed.offset, found.committed.leader_epoch,
+                found.committed.metadata, found.topic_id, found.lag,
+                found.committed_at.at_ms if found.committed_at is not None else None,
+                found.expiry.expires_at_ms, found.expiry.rule, problems.get(at),
+            )
+        )  # fmt: skip
+    return tuple(planned)
 
 
 def _item(

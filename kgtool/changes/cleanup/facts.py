@@ -1,4 +1,4 @@
-"""All that a cleanup has to know of many groups: members, offsets, lags, topics and times."""
+"""The facts of groups for a cleanup: members, offsets, lags, topics and times."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ little older than the commit in it."""
 class OffsetFacts(NamedTuple):
     """One committed offset. Times in ms since the epoch.
 
-    ``problem``: why nobody can read on from it, one of the four above; None where it is well, or
-    nobody knows. ``lag`` is 0 where its topic or partition is gone.
+    ``problem``: why consumers can't resume from it, one of the four above; None where there is
+    none, or it is unknown. ``lag`` is 0 where its topic or partition is deleted.
     """
 
     committed: CommittedOffset
@@ -45,10 +45,10 @@ class OffsetFacts(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """One group. ``committed_before_ms``: of the commits whose time was not read; ``error``: why
-    nothing of it can be judged; ``times_error``: why the times of its commits are not known.
-    ``changed_ms``: when its own records last changed, as a member that joins or leaves does; None:
-    before ``committed_before_ms``, or never."""
+    """One group. ``committed_before_ms`` bounds the commits whose time was not read; ``error``: why
+    nothing of it can be judged; ``times_error``: why the times of its commits are unknown;
+    ``changed_ms``: when a member last joined or left; None: before ``committed_before_ms``, or
+    never."""
 
     description: GroupDescription
     offsets: Mapping[TopicPartition, OffsetFacts]
@@ -59,7 +59,7 @@ class GroupFacts(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """All groups that were asked for and still exist, and what is not known of their expiry.
+    """The groups that still exist, and their expiry.
 
     ``newest_ms``: the time of the log's newest record when the survey began, if it is known.
     """
@@ -70,21 +70,17 @@ class Survey(NamedTuple):
 
 
 TimesOf = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes | KgError"]
-"""Says when the offsets of a group were committed; a ``KgError`` where it can't."""
+"""Returns when the offsets of a group were committed, from an earlier analysis."""
 
 
 def survey(
-    cluster: Cluster,
-    groups: Sequence[str],
-    kinds: dict[str, str],
-    now_ms: int,
-    since_ms: int,
-    told: TimesOf | None = None,
-) -> Operation[Survey]:
-    """Look at groups, many in each request.
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], now_ms: int, since_ms: int,
+    times_of: TimesOf | None = None,
+) -> Operation[Survey]:  # fmt: skip
+    """Read the facts of groups, many in each request.
 
-    :param since_ms: how far back times of commits are looked for at least.
-    :param told: knows these times; ``__consumer_offsets`` is not read for them then.
+    :param since_ms: how far back times of commits are searched at least.
+    :param times_of: provides these times, so that ``__consumer_offsets`` is not read for them.
     """
     newest_ms = yield from within(newest_record_ms(cluster), READING_SHARE)
     both = gather([describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)])
@@ -99,14 +95,15 @@ def survey(
     there = [p for p in partitions if _missing(cluster.topics[p.topic], p) is None]
     asked = {group: list(found) for group, found in values.items() if found}
     looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
-    if told is None:
+    if times_of is None:
         looks.append(read_log(cluster, list(asked), since_ms))
     ends, *read = yield from within(gather(looks), READING_SHARE)
     log: dict[str, Stretch | KgError] = read[0] if read else {}
     times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
-    times.update(
-        commit_times(log, asked) if told is None else {g: told(g, values[g]) for g in asked}
-    )
+    if times_of is None:
+        times.update(commit_times(log, asked))
+    else:
+        times.update({group: times_of(group, values[group]) for group in asked})
     questions = [
         Question.of(d, committed[d.group]) for d in living if d.error is None and values[d.group]
     ]
@@ -127,7 +124,7 @@ _NEEDS = (
 def obstacles(
     cluster: Cluster, found: Survey, items: Sequence[PlanItem]
 ) -> Operation[list[KgError]]:
-    """Return what the coordinators of a plan's groups lack to carry it out, each API once."""
+    """Return which APIs the coordinators lack to apply a plan, each once."""
     known = [(facts.description.group, facts.description.coordinator) for facts in found.groups]
     homes = {group: node.id for group, node in known if node is not None}
     missing: list[KgError] = []
@@ -140,14 +137,10 @@ def obstacles(
 
 
 def _facts(
-    cluster: Cluster,
-    description: GroupDescription,
-    committed: Committed | KgError,
-    values: Mapping[TopicPartition, CommittedOffset],
-    times: CommitTimes | KgError,
-    ends: Mapping[TopicPartition, LogEnds],
-    expiries: Expiries,
-) -> GroupFacts:
+    cluster: Cluster, description: GroupDescription, committed: Committed | KgError,
+    values: Mapping[TopicPartition, CommittedOffset], times: CommitTimes | KgError,
+    ends: Mapping[TopicPartition, LogEnds], expiries: Expiries,
+) -> GroupFacts:  # fmt: skip
     values_read = [committed] if isinstance(committed, KgError) else committed.values()
     unread = next((value for value in values_read if isinstance(value, KgError)), None)
     error = description.error or unread
@@ -165,13 +158,9 @@ def _facts(
 
 
 def _offset(
-    cluster: Cluster,
-    partition: TopicPartition,
-    value: CommittedOffset,
-    at: CommitTime | None,
-    ends: LogEnds | None,
-    expiry: Expiry,
-) -> OffsetFacts:
+    cluster: Cluster, partition: TopicPartition, value: CommittedOffset, at: CommitTime | None,
+    ends: LogEnds | None, expiry: Expiry,
+) -> OffsetFacts:  # fmt: skip
     topic = cluster.topics[partition.topic]
     topic_id = id_text(topic.topic_id)
     problem = _missing(topic, partition)
@@ -190,7 +179,7 @@ def _offset(
 
 
 def _missing(topic: TopicInfo, partition: TopicPartition) -> str | None:
-    """Say what doesn't exist; None where it does, or nobody may know."""
+    """Return what doesn't exist; None where it does, or that is unknown."""
     if topic.error is not None:
         return GONE_TOPIC if _is_unknown(topic.error) else None
     return None if partition.partition in topic.leaders else GONE_PARTITION

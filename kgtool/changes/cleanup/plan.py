@@ -1,7 +1,4 @@
-"""Making a cleanup plan: look at groups, decide on each, and find what keeps it from being applied.
-
-What ``cleanup plan`` does, in the command and in the Python API.
-"""
+"""Making a cleanup plan, for the command and the Python API."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ from kgtool.text import moment
 
 
 class PlanResult(NamedTuple):
-    """A plan, the groups that were looked at for it, and what is to be said of it.
+    """A plan, the groups that were read for it, and its warnings.
 
     ``missing``: named groups that do not exist; ``failed``: groups that could not be read;
-    ``skew``: how this machine's clock differs from the log's, None where it does not;
-    ``obstacles``: why brokers can't carry it out.
+    ``skew``: a difference of this machine's clock from the log's, if there is one;
+    ``obstacles``: why brokers can't apply it.
     """
 
     plan: CleanupPlan
@@ -44,23 +41,21 @@ class PlanResult(NamedTuple):
 
 def make_plan(
     cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], criteria: Criteria,
-    selection: Mapping[str, Any], now_ms: int, token: str, told: TimesOf | None = None,
+    selection: Mapping[str, Any], now_ms: int, token: str, times_of: TimesOf | None = None,
 ) -> Operation[PlanResult]:  # fmt: skip
     """Plan the cleanup of groups.
 
-    :param kinds: the types of the groups, as far as a listing has told them.
+    :param kinds: the types of the groups, as far as a listing has them.
     :param selection: how the groups were chosen, for the header.
-    :param token: some letters that tell this plan from others of the same second.
-    :param told: knows the times of commits; ``__consumer_offsets`` is not read for them then.
+    :param token: distinguishes this plan from others of the same second.
+    :param times_of: the times of commits, so that ``__consumer_offsets`` is not read for them.
     """
     since_ms = now_ms - (criteria.idle_ms or 0) - SLACK_MS
-    found = yield from survey(cluster, groups, kinds, now_ms, since_ms, told)
+    found = yield from survey(cluster, groups, kinds, now_ms, since_ms, times_of)
     items, left_out = decide_all(found.groups, criteria, now_ms)
     reasons = yield from obstacles(cluster, found, items)
-    header = make_header(
-        cluster.cluster_id, "cluster", {**selection, **criteria.given}, now_ms, token,
-        found.newest_ms,
-    )  # fmt: skip
+    given = {**selection, **criteria.given}
+    header = make_header(cluster.cluster_id, "cluster", given, now_ms, token, found.newest_ms)
     return PlanResult(
         CleanupPlan(header, items, left_out),
         found.groups,
@@ -96,7 +91,7 @@ def make_header(
     cluster_id: str | None, source: str, criteria: Mapping[str, Any], now_ms: int, token: str,
     as_of_ms: int | None = None,
 ) -> PlanHeader:  # fmt: skip
-    """Say who makes a plan, when and of what; see ``make_plan`` for ``token``."""
+    """Make a plan's header; see ``make_plan`` for ``token``."""
     return PlanHeader(
         make_id(now_ms, token), cluster_id, now_ms, moment(now_ms), "{}@{}".format(*who()),
         source, criteria, __version__, as_of_ms,
