@@ -169,9 +169,12 @@ PROPERTIES = "the properties that were given"
 
 
 def make_settings(
-    bootstrap_server: str | None, command_config: str | None, context: str | None,
-    properties: Mapping[str, str] | None, timeout_ms: int,
-) -> Settings:  # fmt: skip
+    bootstrap_server: str | None,
+    command_config: str | None,
+    context: str | None,
+    properties: Mapping[str, str] | None,
+    timeout_ms: int,
+) -> Settings:
     """Combine the arguments with the environment, as ``kgtool.config`` does for options.
 
     :raises UsageError: nothing names a cluster, or two arguments exclude each other.

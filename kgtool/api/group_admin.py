@@ -241,9 +241,10 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             does not revert the rest.
         """
         names = arguments.names(groups)
-        with self._call() as session, self._change(
-            session, "keep", join=join, all_or_nothing=all_or_nothing
-        ) as change:  # fmt: skip
+        with (
+            self._call() as session,
+            self._change(session, "keep", join=join, all_or_nothing=all_or_nothing) as change,
+        ):
             found = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
             plan = settle(found.groups, all_or_nothing)
             going = {row.group for row in open_rows(*plan)}
@@ -274,8 +275,9 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         choice = MemberChoice(
             tuple(arguments.names(instance_ids, "instance_ids")),
             tuple(arguments.names(member_ids, "member_ids")),
-            tuple(arguments.names(client_ids, "client_ids")), all_members,
-        )  # fmt: skip
+            tuple(arguments.names(client_ids, "client_ids")),
+            all_members,
+        )
         with self._call() as session, self._change(
             session, REMOVE_MEMBERS, all=all_members, all_or_nothing=all_or_nothing
         ) as change:  # fmt: skip

@@ -85,9 +85,13 @@ class ReadMethods(AdminConnection):
         return self._run(_describe(self._cluster, arguments.names(groups)))
 
     def describe_offsets(
-        self, groups: Iterable[str], topics: Topics | None = None, *, time_lag: bool = False,
+        self,
+        groups: Iterable[str],
+        topics: Topics | None = None,
+        *,
+        time_lag: bool = False,
         committed: bool = False,
-    ) -> dict[str, GroupOffsets]:  # fmt: skip
+    ) -> dict[str, GroupOffsets]:
         """Return each group's partitions with committed offset, log start, log end and lag.
 
         The lag is in records, ``lag_ms`` in milliseconds. In share groups the offset is the start
@@ -225,9 +229,13 @@ class ReadMethods(AdminConnection):
         return found
 
     def request(
-        self, api: str, body: Mapping[str, Any] | None = None, *, version: int | None = None,
+        self,
+        api: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
         broker: int | None = None,
-    ) -> list[Reply]:  # fmt: skip
+    ) -> list[Reply]:
         """Send one raw request; return the answers of the brokers it went to.
 
         It is routed to its coordinator, leader or controller, in parts if need be, and sent once.
@@ -283,9 +291,13 @@ def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operatio
 
 
 def _offsets(
-    cluster: Cluster, groups: list[str], topics: list[TopicSpec] | None, *, committed: bool,
+    cluster: Cluster,
+    groups: list[str],
+    topics: list[TopicSpec] | None,
+    *,
+    committed: bool,
     clock: Callable[[], int] | None,
-) -> Operation[dict[str, GroupOffsets]]:  # fmt: skip
+) -> Operation[dict[str, GroupOffsets]]:
     """Describe the offsets of groups of any type."""
     listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
     found = {one.description.group: one for one in listed}

@@ -74,9 +74,13 @@ class RestoreMethods(AdminConnection):
         return history.entries(self._journals, lambda problem: None)
 
     def undo(
-        self, journal: str = "last", *, force: bool = False, as_member: bool = False,
+        self,
+        journal: str = "last",
+        *,
+        force: bool = False,
+        as_member: bool = False,
         dry_run: bool = False,
-    ) -> Undone:  # fmt: skip
+    ) -> Undone:
         """Restore offsets or configs to what they were before a change, and verify it.
 
         Offsets that did not exist are deleted, deleted groups come back with their offsets. The

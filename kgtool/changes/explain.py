@@ -237,9 +237,10 @@ def _past(
 
 def _uses(
     description: GroupDescription,
-    values: dict[TopicPartition, CommittedOffset], snapshot: GroupSnapshot | None,
+    values: dict[TopicPartition, CommittedOffset],
+    snapshot: GroupSnapshot | None,
     refusals: dict[TopicPartition, ItemError | None],
-) -> list[TopicUse]:  # fmt: skip
+) -> list[TopicUse]:
     resolved = snapshot.subscribed_topics if snapshot is not None else None
     uses = []
     for topic in sorted(_topic_names(description, values)):

@@ -310,9 +310,10 @@ def _until(item: PlanItem, facts: GroupFacts) -> str:
 
 
 def _planned(
-    facts: GroupFacts, partitions: Iterable[TopicPartition],
+    facts: GroupFacts,
+    partitions: Iterable[TopicPartition],
     problems: Mapping[TopicPartition, str] = {},
-) -> tuple[PlannedOffset, ...]:  # fmt: skip
+) -> tuple[PlannedOffset, ...]:
     planned = []
     for at in partitions:
         found = facts.offsets[at]

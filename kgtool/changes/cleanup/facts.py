@@ -74,9 +74,13 @@ TimesOf = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes
 
 
 def survey(
-    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], now_ms: int, since_ms: int,
+    cluster: Cluster,
+    groups: Sequence[str],
+    kinds: dict[str, str],
+    now_ms: int,
+    since_ms: int,
     times_of: TimesOf | None = None,
-) -> Operation[Survey]:  # fmt: skip
+) -> Operation[Survey]:
     """Read the facts of groups, many in each request.
 
     :param since_ms: how far back times of commits are searched at least.
@@ -137,10 +141,14 @@ def obstacles(
 
 
 def _facts(
-    cluster: Cluster, description: GroupDescription, committed: Committed | KgError,
-    values: Mapping[TopicPartition, CommittedOffset], times: CommitTimes | KgError,
-    ends: Mapping[TopicPartition, LogEnds], expiries: Expiries,
-) -> GroupFacts:  # fmt: skip
+    cluster: Cluster,
+    description: GroupDescription,
+    committed: Committed | KgError,
+    values: Mapping[TopicPartition, CommittedOffset],
+    times: CommitTimes | KgError,
+    ends: Mapping[TopicPartition, LogEnds],
+    expiries: Expiries,
+) -> GroupFacts:
     values_read = [committed] if isinstance(committed, KgError) else committed.values()
     unread = next((value for value in values_read if isinstance(value, KgError)), None)
     error = description.error or unread
@@ -158,9 +166,13 @@ def _facts(
 
 
 def _offset(
-    cluster: Cluster, partition: TopicPartition, value: CommittedOffset, at: CommitTime | None,
-    ends: LogEnds | None, expiry: Expiry,
-) -> OffsetFacts:  # fmt: skip
+    cluster: Cluster,
+    partition: TopicPartition,
+    value: CommittedOffset,
+    at: CommitTime | None,
+    ends: LogEnds | None,
+    expiry: Expiry,
+) -> OffsetFacts:
     topic = cluster.topics[partition.topic]
     topic_id = id_text(topic.topic_id)
     problem = _missing(topic, partition)

@@ -170,8 +170,9 @@ def _check(group: str, configs: Mapping[str, str | None]) -> Operation[Outcomes]
     problem = yield from _alter(group, configs, validate_only=True)
     if not isinstance(problem, BrokerError):
         return {(group, name): problem for name in configs}
-    single = yield from gather([_alter(group, {n: v}, validate_only=True)
-                                for n, v in configs.items()])  # fmt: skip
+    single = yield from gather(
+        [_alter(group, {n: v}, validate_only=True) for n, v in configs.items()]
+    )
     outcomes: Outcomes = {
         (group, name): answer for name, answer in zip(configs, single, strict=True)
     }

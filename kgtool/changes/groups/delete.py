@@ -201,9 +201,11 @@ def _read_pending(
 
 
 def _judge(
-    cluster: Cluster, wave: _Wave, rules: _Rules,
+    cluster: Cluster,
+    wave: _Wave,
+    rules: _Rules,
     pending: Mapping[str, Committed | KgError] | None = None,
-) -> Operation[None]:  # fmt: skip
+) -> Operation[None]:
     """Add the groups that must not be deleted, and why; ``pending``: of ``_read_pending``.
 
     The one place that decides: for the plan, and again for the change under the lock.

@@ -73,11 +73,12 @@ def _classic_member(group: GroupDescription, value: Any) -> CommitIdentity | Ite
 
 def _nobody(group: GroupDescription, why: str) -> ItemError:
     return ItemError(
-        Target(group=group.group), None, "NO_MEMBER",
-        f"Can't commit in a member's name for group '{group.group}': "
-        f"{why.rstrip('.')}.",
+        Target(group=group.group),
+        None,
+        "NO_MEMBER",
+        f"Can't commit in a member's name for group '{group.group}': {why.rstrip('.')}.",
         "Stop its members, or wait for it with --wait-empty 60s.",
-    )  # fmt: skip
+    )
 
 
 # ---------------------------------------------------------------------------------------------

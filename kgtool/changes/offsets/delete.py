@@ -144,8 +144,9 @@ def delete_offsets(
     going = {group: one.open for group, one in candidates.items()}
     had = {group: one.committed for group, one in candidates.items()}
     if any(going.values()) and before_change is not None:
-        values = [(one.description, offsets_of(one.committed, one.open))
-                  for one in candidates.values()]  # fmt: skip
+        values = [
+            (one.description, offsets_of(one.committed, one.open)) for one in candidates.values()
+        ]
         images = yield from take_images(cluster, values)
         before_change([GroupChange(image, dict.fromkeys(image.offsets)) for image in images])
     answers = yield from delete_partitions(cluster, going, had)
@@ -163,9 +164,12 @@ def look_again(
 
 
 def _foresee_all(
-    cluster: Cluster, groups: Iterable[str], done: Deletions,
-    candidates: Mapping[str, _Candidate], agreed: Mapping[str, Agreed] | None,
-) -> Deletions:  # fmt: skip
+    cluster: Cluster,
+    groups: Iterable[str],
+    done: Deletions,
+    candidates: Mapping[str, _Candidate],
+    agreed: Mapping[str, Agreed] | None,
+) -> Deletions:
     foreseen = {group: _foresee(cluster, one) for group, one in candidates.items()}
     return _in_order(groups, {**done, **foreseen}, agreed)
 
@@ -183,9 +187,12 @@ def _in_order(
 
 
 def _judge(
-    cluster: Cluster, requests: Requests, agreed: Mapping[str, Agreed] | None, force: bool,
+    cluster: Cluster,
+    requests: Requests,
+    agreed: Mapping[str, Agreed] | None,
+    force: bool,
     check: Check | None,
-) -> Operation[tuple[Deletions, dict[str, _Candidate]]]:  # fmt: skip
+) -> Operation[tuple[Deletions, dict[str, _Candidate]]]:
     """Separate groups of which nothing can be deleted from the candidates.
 
     The one place that decides: for the plan, and again for the change under the lock.
@@ -215,10 +222,11 @@ def _judge(
 def _explicit(cluster: Cluster, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
     """Name the current partitions of topics, so that the change asks for no others."""
     return [
-        spec if spec.partitions is not None
+        spec
+        if spec.partitions is not None
         else TopicSpec(spec.topic, tuple(cluster.topics[spec.topic].leaders))
         for spec in specs
-    ]  # fmt: skip
+    ]
 
 
 def _agreed_digest(row: OffsetDeletion, committed: Committed) -> int:
@@ -332,9 +340,11 @@ def _outcome(one: _Candidate, answer: Any) -> GroupOffsetDeletions:
 
 
 def _all_failed(
-    group: str, partitions: Iterable[TopicPartition], unknown: Iterable[OffsetDeletion],
+    group: str,
+    partitions: Iterable[TopicPartition],
+    unknown: Iterable[OffsetDeletion],
     error: ItemError,
-) -> GroupOffsetDeletions:  # fmt: skip
+) -> GroupOffsetDeletions:
     rows = [OffsetDeletion(group, *at, error.status, error) for at in partitions]
     rows += [row._replace(status=error.status, error=error) for row in unknown]
     return GroupOffsetDeletions(group, rows, error)
