@@ -1,8 +1,7 @@
-"""Everything there is to know of one group, to say why it is as it is and what can be done.
+"""The facts of one group that explain its state and what can be done.
 
-What would be refused is asked of the same operations that would refuse it (dry runs), what expires
-of ``kgtool.queries.log.expiry``, what is gone of the log's tombstones
-(``kgtool.queries.log.removals``).
+Refusals come from dry runs of the operations that would refuse, expiry from
+``kgtool.queries.log.expiry``, removals from the log's tombstones (``kgtool.queries.log.removals``).
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ from kgtool.retention.rules import GroupSnapshot
 class TopicUse(NamedTuple):
     """One topic that a group has offsets of, or subscribes to.
 
-    ``subscribed`` is None where it can't be known; ``holders`` are the members that subscribe to
-    it or own partitions of it. ``refusal`` says why delete-offsets would be refused for it.
+    ``subscribed`` is None where it is unknown; ``holders`` are the members that subscribe to it or
+    own partitions of it. ``refusal``: why delete-offsets would be refused for it.
     """
 
     topic: str
@@ -72,7 +71,7 @@ class Explanation(NamedTuple):
 
     description: GroupDescription
     partition: int | None
-    """Of ``__consumer_offsets``."""
+    """The group's partition of ``__consumer_offsets``."""
     broker: BrokerRules | None
     committed: dict[TopicPartition, CommittedOffset]
     is_read: bool
@@ -93,13 +92,13 @@ class Explanation(NamedTuple):
 
     @property
     def was_there(self) -> bool:
-        """Whether the log still says something of it."""
+        """Whether the log still has records of it."""
         return self.past is not None and bool(self.past.removals or self.past.left)
 
 
 def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explanation]:
-    """Find out what there is to know of a group that exists or has existed."""
-    asked = gather(
+    """Collect the facts of a group that exists or has existed."""
+    reads = gather(
         [
             describe_with_type(cluster, [group]),
             fetch_committed(cluster, [group]),
@@ -107,12 +106,15 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
             know_topic(cluster, TOPIC),
         ]
     )
-    # A coordinator that doesn't answer must leave time for what others can tell.
-    (description,), committed, located, home = yield from within(asked, READING_SHARE)
+    # A coordinator that doesn't answer must leave time for what other brokers know.
+    (description,), committed, located, log = yield from within(reads, READING_SHARE)
     node = located[group]
-    values, errors = _values(description, committed[group])
-    questions = [Question.of(description, committed[group])] if description.error is None else []
-    broker = yield from _broker(cluster, node)
+    exists = description.error is None
+    values, errors = _split(description, committed[group])
+    is_read = not errors
+    rules = None if isinstance(node, KgError) else (yield from rules_of(cluster, [node]))[node]
+    broker = rules if isinstance(rules, BrokerRules) else None
+    questions = [Question.of(description, committed[group])] if exists else []
     expiries, past, (delete_refusal, offset_refusals) = yield from gather(
         [
             find_expiries(cluster, questions, now_ms),
@@ -120,64 +122,51 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
             _refusals(cluster, description, values),
         ]
     )
-    missing, unasked = yield from _missing_acls(cluster, description, values, past, broker)
+    # OffsetFetch leaves out topics that may not be seen; the log has them.
+    hidden = {live.key.topic for live in past.left} if isinstance(past, GroupPast) else set()
+    names = sorted(hidden.union(_topic_names(description, values)))
+    allowed = yield from permissions(cluster, group, [*names, TOPIC])
+    errors += [ItemError.of(error, Target(group=group)) for error in allowed.errors]
+    if broker is not None and broker.error is not None and isinstance(node, int):
+        # That brokers are not Apache Kafka concerns all of them, and is said of expiry too.
+        target = Target(broker=node) if broker.is_kafka else Target()
+        errors.append(ItemError.of(broker.error, target))
+    errors += expiries.errors
+    if isinstance(past, KgError):
+        errors.append(ItemError.of(denied_log(past), Target(topic=TOPIC)))
     expiry: GroupExpiry | None = expiries.groups.get(group)
     snapshot = expiry.snapshot if expiry else None
-    exists = description.error is None
+    # Of a deletion's refusals only a pending transaction refuses a reset too.
+    code = delete_refusal.code if delete_refusal is not None else None
+    pending = delete_refusal if code == codes.UNSTABLE_OFFSET_COMMIT else None
     return Explanation(
         description,
-        offsets_partition(group, len(home.leaders)) if home.leaders else None,
+        offsets_partition(group, len(log.leaders)) if log.leaders else None,
         broker,
         values,
-        not errors,
+        is_read,
         expiry.offsets if expiry else {},
         snapshot,
-        _uses(description, values, snapshot, offset_refusals) if exists else [],
+        _topic_uses(description, values, snapshot, offset_refusals) if exists else [],
         delete_refusal,
-        refusal(description, can_create=False) or _pending(delete_refusal),
+        refusal(description, can_create=False) or pending,
         past if isinstance(past, GroupPast) else None,
-        missing,
-        _errors([*errors, *unasked, *_unknown(broker, node)], expiries.errors, past),
+        _missing_acls(description, names, allowed, broker),
+        list(dict.fromkeys(errors)),
     )
 
 
-def _pending(delete_refusal: ItemError | None) -> ItemError | None:
-    """Return the refusal of a deletion, if a reset is refused for it too: a transaction."""
-    is_pending = delete_refusal is not None and delete_refusal.code == codes.UNSTABLE_OFFSET_COMMIT
-    return delete_refusal if is_pending else None
-
-
-def _unknown(broker: BrokerRules | None, node: int | KgError) -> list[ItemError]:
-    """Say why the coordinator's retention and interval are not told."""
-    if broker is None or broker.error is None or isinstance(node, KgError):
-        return []
-    # That brokers are not Apache Kafka concerns all of them, and is said of expiry too.
-    return [ItemError.of(broker.error, Target(broker=node) if broker.is_kafka else Target())]
-
-
-def _errors(
-    own: list[ItemError], of_expiry: list[ItemError], past: GroupPast | KgError | None
-) -> list[ItemError]:
-    found = [*own, *of_expiry]
-    if isinstance(past, KgError):
-        found.append(ItemError.of(denied_log(past), Target(topic=TOPIC)))
-    return list(dict.fromkeys(found))
-
-
-def _values(
+def _split(
     description: GroupDescription, committed: Committed | KgError
 ) -> tuple[dict[TopicPartition, CommittedOffset], list[ItemError]]:
+    """Separate a group's offsets from the errors of those that can't be read."""
     group = description.group
     if isinstance(committed, KgError):
-        known = description.error is not None
-        return {}, [] if known else [ItemError.of(committed, Target(group=group))]
+        is_said = description.error is not None
+        return {}, [] if is_said else [ItemError.of(committed, Target(group=group))]
     values = {p: v for p, v in sorted(committed.items()) if isinstance(v, CommittedOffset)}
-    errors = [
-        ItemError.of(value, Target(group, *partition))
-        for partition, value in committed.items()
-        if isinstance(value, KgError)
-    ]
-    return values, errors
+    failed = [(p, v) for p, v in committed.items() if isinstance(v, KgError)]
+    return values, [ItemError.of(error, Target(group, *p)) for p, error in failed]
 
 
 def _topic_names(description: GroupDescription, values: Iterable[TopicPartition]) -> set[str]:
@@ -188,29 +177,19 @@ def _topic_names(description: GroupDescription, values: Iterable[TopicPartition]
     return names
 
 
-def _broker(cluster: Cluster, node: int | KgError) -> Operation[BrokerRules | None]:
-    if isinstance(node, KgError):
-        return None
-    found = (yield from rules_of(cluster, [node]))[node]
-    return found if isinstance(found, BrokerRules) else None
-
-
 def _refusals(
     cluster: Cluster, description: GroupDescription, values: dict[TopicPartition, CommittedOffset]
 ) -> Operation[tuple[ItemError | None, dict[TopicPartition, ItemError | None]]]:
-    """Ask what deleting the group, and its offsets one by one, would end in; nothing is changed."""
+    """Plan the deletion of the group, and of its offsets one by one; return the refusals."""
     group = description.group
     if description.error is not None:
         return description.error, {}
-    specs = grouped((partition.topic, partition.partition) for partition in values)
-    wanted = [TopicSpec(topic, tuple(numbers)) for topic, numbers in specs.items()]
-    deletions, offsets = yield from gather(
-        [
-            plan_deletions(cluster, [group]),
-            plan_offset_deletions(cluster, {group: wanted} if wanted else {}),
-        ]
-    )
-    rows = offsets.results[group].rows if wanted else []
+    topics = grouped((partition.topic, partition.partition) for partition in values)
+    specs = [TopicSpec(topic, tuple(numbers)) for topic, numbers in topics.items()]
+    requests = {group: specs} if specs else {}
+    plans = [plan_deletions(cluster, [group]), plan_offset_deletions(cluster, requests)]
+    deletions, offsets = yield from gather(plans)
+    rows = offsets.results[group].rows if specs else []
     return deletions.rows[0].error, {
         TopicPartition(row.topic, row.partition or 0): row.error for row in rows
     }
@@ -219,7 +198,7 @@ def _refusals(
 def _past(
     cluster: Cluster, description: GroupDescription, broker: BrokerRules | None, now_ms: int
 ) -> Operation[GroupPast | KgError | None]:
-    """Read what went; of a group that is there only what went within the last retention."""
+    """Read the removals; those of a group that exists only within the last retention."""
     error = description.error
     if broker is None or (error is not None and error.code != codes.GROUP_ID_NOT_FOUND):
         return None
@@ -235,7 +214,7 @@ def _past(
     return found
 
 
-def _uses(
+def _topic_uses(
     description: GroupDescription,
     values: dict[TopicPartition, CommittedOffset],
     snapshot: GroupSnapshot | None,
@@ -248,57 +227,39 @@ def _uses(
         subscribed = is_subscribed(description.members, topic)
         if subscribed is None and resolved is not None:
             subscribed = topic in resolved  # by a regular expression, as the log has it resolved
-        error = next((refusals[p] for p in partitions if refusals.get(p) is not None), None)
-        uses.append(
-            TopicUse(topic, len(partitions), _holders(description, topic), subscribed, error)
-        )
+        members = description.members
+        holders = [m for m in members if topic in (*(m.subscribed or ()), *dict(m.assignment))]
+        error = next(filter(None, map(refusals.get, partitions)), None)
+        uses.append(TopicUse(topic, len(partitions), tuple(holders), subscribed, error))
     return uses
 
 
-def _holders(description: GroupDescription, topic: str) -> tuple[Member, ...]:
-    return tuple(
-        member
-        for member in description.members
-        if topic in (member.subscribed or ()) or any(name == topic for name, _ in member.assignment)
-    )
-
-
 def _missing_acls(
-    cluster: Cluster, description: GroupDescription, values: Iterable[TopicPartition],
-    past: GroupPast | KgError | None, broker: BrokerRules | None,
-) -> Operation[tuple[list[Missing], list[ItemError]]]:  # fmt: skip
-    # Offsets of topics that may not be seen are left out without a word, but for the log.
-    hidden = {live.key.topic for live in past.left} if isinstance(past, GroupPast) else set()
-    names = sorted(hidden.union(_topic_names(description, values)))
-    allowed = yield from permissions(cluster, description.group, [*names, TOPIC])
-    config_error = broker.error if broker is not None else None
-    missing = _missing(description.group, names, allowed, description.error is None, config_error)
-    return missing, [
-        ItemError.of(error, Target(group=description.group)) for error in allowed.errors
-    ]
-
-
-def _missing(
-    group: str, names: Iterable[str], allowed: Permissions, exists: bool, config: KgError | None
+    description: GroupDescription,
+    topics: Iterable[str],
+    allowed: Permissions,
+    broker: BrokerRules | None,
 ) -> list[Missing]:
-    """List the ACLs that the cluster says are not there; what it doesn't say is not listed."""
+    """List the ACLs that the cluster says are missing; what it doesn't say is not listed."""
     found: list[Missing] = []
+    group = description.group
 
     def need(have: Operations | None, operation: str, kind: str, name: str, purpose: str) -> None:
         if have is not None and operation not in have:
             found.append(Missing(operation, kind, name, purpose))
 
     need(allowed.group, "DESCRIBE", "group", group, "see the group")
-    if exists:
+    if description.error is None:
         need(allowed.group, "READ", "group", group, "reset-offsets, keep")
         need(allowed.group, "DELETE", "group", group, "delete, delete-offsets")
-    for topic in names:
+    for topic in topics:
         have = allowed.topics.get(topic)
         need(have, "DESCRIBE", "topic", topic, "see its offsets")
         need(have, "READ", "topic", topic, "reset-offsets, delete-offsets, keep")
     log = allowed.topics.get(TOPIC)
     need(log, "READ", "topic", TOPIC, "when offsets expire, and why they went")
-    refused = config is not None and config.code == codes.CLUSTER_AUTHORIZATION_FAILED
+    error = broker.error if broker is not None else None
+    refused = error is not None and error.code == codes.CLUSTER_AUTHORIZATION_FAILED
     have = frozenset[str]() if refused else allowed.cluster
     need(have, "DESCRIBE_CONFIGS", "cluster", "kafka-cluster", "how long offsets are kept")
     return found
