@@ -1,13 +1,14 @@
-"""Any request by hand, the only door without a journal: made of JSON, sent as it stands.
+"""Raw requests from JSON, sent as they stand: the only change without a journal.
 
-A request goes to the coordinator, the leader or any broker, as its API demands. If its groups or
-partitions live on different brokers, it is cut into parts. Nothing is sent again and no answer is
+A request goes to the coordinator, the leader or any broker, as its API demands; if its groups or
+partitions live on different brokers, it is split. Nothing is sent again and no answer is
 interpreted: the user of a raw request wants the answer itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from kgtool import __version__
@@ -34,17 +35,15 @@ _OURS: dict[tuple[str, str], Any] = {
     ("ApiVersions", "client_software_name"): "kgtool",
     ("ApiVersions", "client_software_version"): __version__,
 }
-"""Defaults that are not the schema's: a client is no replica, to look at a topic must not make it,
-and brokers refuse clients without a name (KIP-511)."""
+"""Defaults that differ from the schema's: a client is not a replica, looking at a topic must not
+create it, and brokers refuse clients without a name (KIP-511)."""
 
 
 def find_api(word: str) -> str:
-    """Return Kafka's name of an API, which may be given in any case.
+    """Return Kafka's name of an API, given in any case.
 
-    :raises UsageError: there is none; the nearest one is named.
+    :raises UsageError: there is no such API; the nearest one is named.
     """
-    from difflib import get_close_matches
-
     by_name = {name.lower(): name for name in names()}
     plain = word.lower().removesuffix("request")
     if plain in by_name:
@@ -55,14 +54,14 @@ def find_api(word: str) -> str:
 
 
 def schema_of(api: str) -> Any:
-    """Return the class of the request."""
+    """Return the request's class."""
     return load(api).Request
 
 
 def check_version(api: str, version: int | None) -> None:
-    """Refuse a version that the schema does not have; None is any.
+    """Check that the schema has a version; None is any.
 
-    :raises UsageError: it hasn't.
+    :raises UsageError: it does not.
     """
     known = schema_of(api).VERSIONS
     if version is not None and version not in known:
@@ -70,9 +69,9 @@ def check_version(api: str, version: int | None) -> None:
 
 
 def make_request(api: str, version: int, body: Mapping[str, Any]) -> Any:
-    """Make the message; defaults are filled in.
+    """Build the message; defaults are filled in.
 
-    :raises UsageError: it can't be written: an unknown name, or a value of the wrong type.
+    :raises UsageError: an unknown name, or a value of the wrong type.
     """
     cls = schema_of(api)
     request = from_json(cls, version, body)
@@ -91,7 +90,7 @@ def make_request(api: str, version: int, body: Mapping[str, Any]) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# To whom it goes
+# Routing
 
 TRANSACTION = 1
 """FindCoordinator's ``key_type`` for transactional ids."""
@@ -101,18 +100,17 @@ _BROKER_RESOURCES = (4, 8)
 
 
 class RoutedRequest(NamedTuple):
-    """A request, or a part of one, and the broker that it is for (``ANY``: whichever)."""
+    """A request, or a part of one, and its broker (``ANY``: any of them)."""
 
     to: int
     request: Any
 
 
 class Answer(NamedTuple):
-    """What came back for a part; ``broker`` is None where any broker was asked."""
+    """The reply (or ``KgError``) to a part; ``broker`` is None where any broker was asked."""
 
     part: RoutedRequest
     reply: Any
-    """The response, or a ``KgError``."""
 
     @property
     def broker(self) -> int | None:
@@ -123,7 +121,7 @@ class Answer(NamedTuple):
 def offered(cluster: Cluster, to: int, request: Any) -> Operation[tuple[int, int]]:
     """Return the lowest and highest version of an API that a broker offers.
 
-    :raises KgError: it can't be reached, or doesn't offer the API at all.
+    :raises KgError: it can't be reached, or doesn't offer the API.
     """
     if to != ANY:
         yield from need_brokers(cluster)
@@ -150,39 +148,28 @@ def common_version(cluster: Cluster, to: int, request: Any) -> Operation[int]:
     return min(high, int(ours.high))
 
 
-def _name(cluster: Cluster, to: int) -> str:
-    broker = cluster.brokers.get(to)
-    if broker is None:
-        return "The broker" if to == ANY else f"Broker {to}"
-    return f"{broker.host}:{broker.port}"
-
-
 def route(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
-    """Find out to whom a request belongs.
+    """Find the brokers of a request.
 
-    :raises KgError: there is nobody, or nobody could tell.
+    :raises KgError: they can't be found.
     """
     yield from need_brokers(cluster)
-    parts = yield from _route(cluster, request)
-    return [part for part in parts if part.to == ANY or part.to in cluster.brokers] or [
-        RoutedRequest(ANY, request)
-    ]
-
-
-def _route(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     if request.ROUTE == "all":
-        return [RoutedRequest(broker, request) for broker in sorted(cluster.brokers)]
-    if request.ROUTE == "controller":
-        return [RoutedRequest(cluster.controller, request)]
-    if request.ROUTE == "leader":
-        return (yield from _to_leaders(cluster, request))
-    if request.ROUTE == "coordinator":
-        return (yield from _to_coordinators(cluster, request))
-    return _of_broker(request)
+        parts = [RoutedRequest(broker, request) for broker in sorted(cluster.brokers)]
+    elif request.ROUTE == "controller":
+        parts = [RoutedRequest(cluster.controller, request)]
+    elif request.ROUTE == "leader":
+        parts = yield from _to_leaders(cluster, request)
+    elif request.ROUTE == "coordinator":
+        parts = yield from _to_coordinators(cluster, request)
+    else:
+        parts = _to_described_brokers(request)
+    known = [part for part in parts if part.to == ANY or part.to in cluster.brokers]
+    return known or [RoutedRequest(ANY, request)]
 
 
-def _of_broker(request: Any) -> list[RoutedRequest]:
-    """Send what is about a broker's own settings to that broker."""
+def _to_described_brokers(request: Any) -> list[RoutedRequest]:
+    """Send what is about a broker's own configs to that broker."""
     parts: dict[int, list[Any]] = {}
     for row in getattr(request, "resources", None) or ():
         own = row.resource_type in _BROKER_RESOURCES and row.resource_name.isdecimal()
@@ -196,48 +183,49 @@ def _of_broker(request: Any) -> list[RoutedRequest]:
 # Coordinators
 
 _LISTS = ("groups", "group_ids", "transactional_ids")
+_ABOUT_TRANSACTIONS = ("InitProducerId", "EndTxn", "AddOffsetsToTxn", "DescribeTransactions")
 
 
 def _to_coordinators(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     named = next((name for name in _LISTS if getattr(request, name, None)), None)
-    is_transaction = _is_about_transactions(request)
+    is_transaction = request.NAME in _ABOUT_TRANSACTIONS
     if named is None:
         key = getattr(request, "transactional_id" if is_transaction else "group_id", None)
         if key is None:
             return [RoutedRequest(ANY, request)]
-        found = yield from _coordinators(cluster, [key], is_transaction)
-        return [RoutedRequest(_node(found[key]), request)]
+        nodes = yield from _coordinators(cluster, [key], is_transaction)
+        return [RoutedRequest(nodes[key], request)]
     rows = getattr(request, named)
     keys = [row if isinstance(row, str) else row.group_id for row in rows]
-    found = yield from _coordinators(cluster, keys, is_transaction)
-    parts = grouped((_node(found[key]), row) for row, key in zip(rows, keys, strict=True))
+    nodes = yield from _coordinators(cluster, keys, is_transaction)
+    parts = grouped((nodes[key], row) for row, key in zip(rows, keys, strict=True))
     return [RoutedRequest(to, request.replace(**{named: part})) for to, part in parts.items()]
-
-
-def _is_about_transactions(request: Any) -> bool:
-    return request.NAME in ("InitProducerId", "EndTxn", "AddOffsetsToTxn", "DescribeTransactions")
-
-
-def _node(found: int | KgError) -> int:
-    if isinstance(found, KgError):
-        raise found
-    return found
 
 
 def _coordinators(
     cluster: Cluster, keys: Sequence[str], is_transaction: bool
-) -> Operation[dict[str, int | KgError]]:
-    if not is_transaction:
-        return (yield from within(find_coordinators(cluster, keys), READING_SHARE))
-    unique = list(dict.fromkeys(keys))
-    asked = [call_any(find_coordinator.Request(key=k, key_type=TRANSACTION), 3) for k in unique]
-    replies = yield from gather(asked)
-    return {
-        key: broker_error(reply.error_code, reply.error_message)
-        if not isinstance(reply, KgError) and reply.error_code
-        else reply if isinstance(reply, KgError) else int(reply.node_id)
-        for key, reply in zip(unique, replies, strict=True)
-    }  # fmt: skip
+) -> Operation[dict[str, int]]:
+    """Return the coordinator of each group or transactional id.
+
+    :raises KgError: one of them can't be found.
+    """
+    if is_transaction:
+        unique = list(dict.fromkeys(keys))
+        asked = [call_any(find_coordinator.Request(key=k, key_type=TRANSACTION), 3) for k in unique]
+        found = {
+            key: broker_error(reply.error_code, reply.error_message)
+            if not isinstance(reply, KgError) and reply.error_code
+            else reply
+            for key, reply in zip(unique, (yield from gather(asked)), strict=True)
+        }
+    else:
+        found = yield from within(find_coordinators(cluster, keys), READING_SHARE)
+    nodes: dict[str, int] = {}
+    for key, node in found.items():
+        if isinstance(node, KgError):
+            raise node
+        nodes[key] = node if isinstance(node, int) else int(node.node_id)
+    return nodes
 
 
 # ---------------------------------------------------------------------------------------------
@@ -245,7 +233,7 @@ def _coordinators(
 
 
 def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
-    """Divide the partitions among their leaders; what has none goes to any broker."""
+    """Divide partitions among their leaders; those without one go to any broker."""
     if not request.topics:
         return [RoutedRequest(ANY, request)]
     names = yield from _topic_names(cluster, request.topics)
@@ -262,7 +250,7 @@ def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]
 
 
 def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str | None]]:
-    """Return the names of topics, some of which may be given by id; None for an id of nothing."""
+    """Return the names of topics, some of which may be given by id; None for an unknown id."""
     known = [getattr(topic, "name", "") or getattr(topic, "topic", "") for topic in topics]
     if all(known):
         yield from need_topics(cluster, known)
@@ -290,9 +278,12 @@ def _send(cluster: Cluster, part: RoutedRequest, version: int) -> Operation[Any]
     except KgError as error:
         return error
     if not low <= version <= high:
+        broker = cluster.brokers.get(part.to)
+        name = "The broker" if part.to == ANY else f"Broker {part.to}"
+        if broker is not None:
+            name = f"{broker.host}:{broker.port}"
         return UnsupportedVersion(
-            f"{_name(cluster, part.to)} speaks {part.request.NAME} {low} to {high}, "
-            f"and this is version {version}.",
+            f"{name} speaks {part.request.NAME} {low} to {high}, and this is version {version}.",
             hint="--version chooses another one.",
         )
     replies = yield [Call(part.to, part.request, version)]
