@@ -223,7 +223,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             wanted = [config_plan.compare(group, n, now, value) for n, value in changes.items()]
             items = session.run(config_plan.check(session.cluster, wanted))
             if not (dry_run or any(item.error for item in items)):
-                items = config_plan.make(session, change, items)
+                items = config_plan.apply(session, change, items)
         return {item.name: item.error for item in items}
 
     def keep(

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from kgtool.api import arguments
 from kgtool.api.connection import AdminConnection, warn
+from kgtool.changes.groups.config_plan import apply as change_configs
 from kgtool.changes.groups.config_plan import check as check_configs
-from kgtool.changes.groups.config_plan import make as change_configs
 from kgtool.changes.journal import history
 from kgtool.changes.journal.change import Change
 from kgtool.changes.journal.history import JournalEntry

@@ -1,8 +1,9 @@
-"""Changes of groups' configs: compared with what is set, checked, made."""
+"""Changes of groups' configs: compare with the current values, check, apply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from kgtool.changes.groups.configs import (
@@ -11,7 +12,6 @@ from kgtool.changes.groups.configs import (
     Outcomes,
     change_agreed_configs,
     check_group_configs,
-    nearest,
 )
 from kgtool.changes.journal.change import Change
 from kgtool.changes.journal.journal import ConfigChange
@@ -24,13 +24,13 @@ PENDING = "would-alter"
 
 
 class Refused(KgError):
-    """A config that kgtool itself has something against."""
+    """A config that kgtool itself refuses."""
 
     name = "INVALID_CONFIG"
 
 
 class ConfigItem(NamedTuple):
-    """One config of one group; a value None is "not set at the group".
+    """One config of one group; the value None means "not set at the group".
 
     ``status``: would-alter, altered, unchanged, changed-meanwhile, unknown or failed.
     """
@@ -44,7 +44,7 @@ class ConfigItem(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from the others."""
+        """Group and name."""
         return self.group, self.name
 
     @property
@@ -53,12 +53,12 @@ class ConfigItem(NamedTuple):
         return self.status == PENDING
 
     def failed(self, error: KgError) -> ConfigItem:
-        """Return it with the reason why it can't be."""
+        """Return the item with its error."""
         failure = ItemError.of(error, Target(group=self.group))
         return self._replace(status=failure.status, error=failure)
 
     def done(self, outcomes: Outcomes, good: str) -> ConfigItem:
-        """Return what came of it, where something did."""
+        """Return the item with its outcome, if there is one."""
         if not self.is_open or self.key not in outcomes:
             return self
         answer = outcomes[self.key]
@@ -66,27 +66,27 @@ class ConfigItem(NamedTuple):
 
 
 def compare(group: str, name: str, configs: Configs | KgError, new: str | None) -> ConfigItem:
-    """Compare a wish with what is set now."""
+    """Compare a new value with the current one."""
     if isinstance(configs, KgError):
         return ConfigItem(group, name, None, new).failed(configs)
     old = configs[name].own if name in configs else None
     found = ConfigItem(group, name, old, new)
     if name not in configs:
-        near = nearest(name, configs)
-        hint = f"Did you mean {near}?" if near else "kgtool configs --all shows what there is."
+        near = get_close_matches(name, configs, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "kgtool configs --all shows what there is."
         return found.failed(Refused(f"There is no group config '{name}'.", hint=hint))
     return found._replace(status="unchanged") if old == new else found
 
 
 def check(cluster: Cluster, items: Sequence[ConfigItem]) -> Operation[list[ConfigItem]]:
-    """Let the controller check what is to be changed."""
+    """Let the controller check the open items."""
     wanted = _wanted(items, "new")
     outcomes = (yield from check_group_configs(cluster, wanted)) if wanted else {}
     return [item.done(outcomes, PENDING) for item in items]
 
 
-def make(session: Any, change: Change, items: Sequence[ConfigItem]) -> list[ConfigItem]:
-    """Change what still has the value that was compared; ``change`` has locked the groups."""
+def apply(session: Any, change: Change, items: Sequence[ConfigItem]) -> list[ConfigItem]:
+    """Change open items whose value has not changed since; ``change`` has locked the groups."""
     going = {item.key: item for item in items if item.is_open}
     if not going:
         return list(items)

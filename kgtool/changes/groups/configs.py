@@ -1,14 +1,14 @@
-"""Configs of single groups (KIP-848, KIP-932, KIP-1071): what holds, since when, and changes.
+"""Configs of single groups (KIP-848, KIP-932, KIP-1071): reading and changing them.
 
-They are kept by the controller under the group's name, whether such a group exists or not:
-``ConfigResource.Type.GROUP``, in Kafka since 4.0 (3.9.1 refuses it with either coordinator). A name
-tells for which type of group it counts (``consumer.…``, ``share.…``, ``streams.…``); what is not
-set at a group comes from the broker (``group.consumer.…``).
+The controller keeps them under the group's name, whether such a group exists or not:
+``ConfigResource.Type.GROUP``, in Kafka since 4.0 (3.9.1 refuses it with either coordinator). A
+config's name begins with the type of group that it applies to (``consumer.…``, ``share.…``,
+``streams.…``); what is not set at a group comes from the broker (``group.consumer.…``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
@@ -37,6 +37,7 @@ _GROUPS_AT_ONCE = 200
 _LOOKS = 8
 _TRIES = 4
 _SET, _DELETE = 0, 1
+_REPEAT = "Check with kgtool configs, and repeat the command if it should still change."
 _DESCRIBE = Need(group="DESCRIBE_CONFIGS")
 _ALTER = Need(group="ALTER_CONFIGS")
 
@@ -63,19 +64,19 @@ class GroupConfig(NamedTuple):
 
     @property
     def group_type(self) -> str:
-        """The type of groups that it counts for: ``consumer``, ``share``, ``streams``."""
+        """The type of groups that it applies to: ``consumer``, ``share``, ``streams``."""
         return self.name.partition(".")[0]
 
 
 Configs = dict[str, GroupConfig]
 ConfigValues = Mapping[str, Mapping[str, "str | None"]]
-"""What configs of groups are to become: group → name → value (None: no longer set there)."""
+"""Values by group and name; None: not set at the group."""
 
 
 def describe_group_configs(
     cluster: Cluster, groups: Sequence[str]
 ) -> Operation[dict[str, Configs | KgError]]:
-    """Return the configs of each group by name, or why they can't be had.
+    """Return the configs of each group by name, or the error.
 
     Needs DESCRIBE_CONFIGS on the group. A group need not exist.
     """
@@ -98,7 +99,7 @@ def _describe(groups: list[str]) -> Operation[dict[str, Configs | KgError]]:
     )
     reply = yield from call_any(request)
     if isinstance(reply, KgError) and not reply.maybe_done:
-        # Before v3 there is no documentation to be asked for.
+        # Before v3 the request has no documentation field.
         reply = yield from call_any(request.replace(include_documentation=False))
     if isinstance(reply, KgError):
         return dict.fromkeys(groups, reply)
@@ -124,13 +125,10 @@ def _failure(group: str, row: Any, need: Need) -> KgError | None:
 
 
 def _is_about_type(error: KgError) -> bool:
-    """Whether a broker does not know the type of resource, as 2.1 and 3.9.1 do."""
-    if error.name != "INVALID_REQUEST":
-        return False
-    says_nothing = error.message == broker_error(error.code or 0).message
-    return says_nothing or error.message.startswith(
-        ("Unexpected resource type", "Unknown resource type")
-    )
+    """Whether a broker does not know the type of resource, as 2.1 and 3.9.1 don't."""
+    unknown = ("Unexpected resource type", "Unknown resource type")
+    is_bare = error.message == broker_error(error.code or 0).message
+    return error.name == "INVALID_REQUEST" and (is_bare or error.message.startswith(unknown))
 
 
 def _config(group: str, row: Any) -> GroupConfig:
@@ -150,20 +148,17 @@ def _config(group: str, row: Any) -> GroupConfig:
 # Changing
 
 Outcomes = dict[tuple[str, str], "KgError | None"]
-"""What came of each config of each group: None where it is (or may be) as wanted."""
+"""The error of each config of each group; None where it has (or may have) the wanted value."""
 
 
 def check_group_configs(cluster: Cluster, wanted: ConfigValues) -> Operation[Outcomes]:
     """Let the controller check changes without making them (``validate_only``).
 
     All changes of a group are checked together, for one may need the other; where that fails,
-    each by itself, so that what is wrong fails alone.
+    each by itself, so that an invalid one fails alone.
     """
     parts = yield from gather([_check(group, configs) for group, configs in wanted.items()])
-    outcomes: Outcomes = {}
-    for part in parts:
-        outcomes.update(part)
-    return outcomes
+    return {key: error for part in parts for key, error in part.items()}
 
 
 def _check(group: str, configs: Mapping[str, str | None]) -> Operation[Outcomes]:
@@ -189,22 +184,31 @@ def change_agreed_configs(
     agreed: ConfigValues,
     before_change: Callable[[ConfigValues], None],
 ) -> Operation[Outcomes]:
-    """Look again, and change what still has the value that was shown.
+    """Change configs that still have the values that were shown, and wait until that is seen.
 
-    :param agreed: what was set at the groups then.
-    :param before_change: called with what is about to change.
+    Needs ALTER_CONFIGS on the groups. All configs of one group change together or not at all.
+
+    :param agreed: what was set at the groups: what has another value by now is left alone, and
+        where an answer got lost it tells what was done.
+    :param before_change: called with what is about to change; if it raises, nothing is sent. It
+        takes its time (a disk, a copy elsewhere), so a last look follows.
     """
     going, outcomes = yield from _unchanged(cluster, wanted, agreed)
-    if going:
-        changed = alter_group_configs(cluster, going, agreed, lambda: before_change(going))
-        outcomes.update((yield from changed))
+    if not going:
+        return outcomes
+    before_change(going)
+    going, changed = yield from _unchanged(cluster, going, agreed)
+    outcomes.update(changed)
+    changes = [_change(cluster, group, going[group], agreed[group]) for group in going]
+    for group, answers in zip(going, (yield from gather(changes)), strict=True):
+        outcomes.update({(group, name): answer for name, answer in answers.items()})
     return outcomes
 
 
 def _unchanged(
     cluster: Cluster, wanted: ConfigValues, had: ConfigValues
 ) -> Operation[tuple[ConfigValues, Outcomes]]:
-    """Look; return the changes of what is as it was, and why the others are not to be made."""
+    """Return the changes of configs that have not changed since, and the errors of the others."""
     there = yield from describe_group_configs(cluster, list(wanted))
     outcomes: Outcomes = {}
     going: dict[str, dict[str, str | None]] = {}
@@ -217,31 +221,9 @@ def _unchanged(
                 going.setdefault(group, {})[name] = value
             else:
                 outcomes[group, name] = ChangedMeanwhile(
-                    "Its value has changed since it was looked at.",
-                    hint="Check with kgtool configs, and repeat the command if it should still "
-                    "change.",
+                    "Its value has changed since it was looked at.", hint=_REPEAT
                 )
     return going, outcomes
-
-
-def alter_group_configs(
-    cluster: Cluster, wanted: ConfigValues, had: ConfigValues, before_change: Callable[[], None]
-) -> Operation[Outcomes]:
-    """Change configs of groups, and look until the change is seen.
-
-    Needs ALTER_CONFIGS on the groups. All configs of one group change together or not at all.
-
-    :param had: what is set at the groups: what has another value by now is left alone, and where an
-        answer got lost it tells what was done.
-    :param before_change: called before the first request that changes anything; if it raises,
-        nothing is sent. It takes its time (a disk, a copy elsewhere), so a last look follows.
-    """
-    before_change()
-    going, outcomes = yield from _unchanged(cluster, wanted, had)
-    changes = [_change(cluster, group, going[group], had[group]) for group in going]
-    for group, answers in zip(going, (yield from gather(changes)), strict=True):
-        outcomes.update({(group, name): answer for name, answer in answers.items()})
-    return outcomes
 
 
 def _change(
@@ -265,15 +247,11 @@ def _change(
             break
         own = {name: now[name].own if name in now else None for name in wanted}
         if any(own[name] != had[name] for name in wanted):
-            return {n: None if own[n] == wanted[n] else _changed_meanwhile() for n in wanted}
+            changed = ChangedMeanwhile(
+                "The answer to the change was lost, and another value is set now.", hint=_REPEAT
+            ).after_sending()
+            return {name: None if own[name] == wanted[name] else changed for name in wanted}
     return dict.fromkeys(wanted, problem)
-
-
-def _changed_meanwhile() -> KgError:
-    return ChangedMeanwhile(
-        "The answer to the change was lost, and another value is set now.",
-        hint="Check with kgtool configs, and repeat the command if it should still change.",
-    ).after_sending()
 
 
 def _wait(
@@ -288,15 +266,11 @@ def _wait(
         if attempt:
             yield backoff(attempt - 1)
         found = (yield from describe_group_configs(cluster, [group]))[group]
-        if _is_as_wanted(found, wanted):
+        if not isinstance(found, KgError) and all(
+            name in found and found[name].own == value for name, value in wanted.items()
+        ):
             break
     return found
-
-
-def _is_as_wanted(found: Configs | KgError, wanted: Mapping[str, str | None]) -> bool:
-    if isinstance(found, KgError):
-        return False
-    return all(name in found and found[name].own == value for name, value in wanted.items())
 
 
 def _alter(
@@ -316,10 +290,3 @@ def _alter(
     if isinstance(reply, KgError):
         return reply
     return next(filter(None, (_failure(group, row, _ALTER) for row in reply.results)), None)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the config whose name is most like a misspelt one."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, list(known), n=1)), None)

@@ -258,7 +258,7 @@ class Work:
             def work(part: list[str]) -> list[list[ConfigItem]]:
                 """Change some groups; return the items of each."""
                 going = [one for one in open_ if one.group in part]
-                done = config_plan.make(self._session, change, going)
+                done = config_plan.apply(self._session, change, going)
                 return [[one for one in done if one.group == group] for group in part]
 
             def leave(group: str) -> list[ConfigItem]:
