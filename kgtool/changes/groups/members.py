@@ -1,15 +1,15 @@
-"""Removing members from a group as an administrator does (LeaveGroup v3+, KIP-345 and KIP-571).
+"""Removing members from a group as an administrator (LeaveGroup v3+, KIP-345 and KIP-571).
 
-For stuck ones, and static ones whose session may last for many minutes more. A client that lives
-joins again by itself. Brokers before 2.4 remove one member a request, and no static ones. Members
-of KIP-848 groups are removed by the same request on 4.3; where a broker answers that it doesn't
-know such a member, as 3.9 does, it is made to leave by the heartbeat that its client would send
-(ConsumerGroupHeartbeat with member epoch −1).
+For stuck members, and static ones whose session lasts for many more minutes. A running client
+rejoins by itself. Brokers before 2.4 remove one member a request, and no static ones. Members of
+KIP-848 groups are removed by the same request on 4.3; where a broker doesn't know such a member,
+as 3.9, kgtool sends the heartbeat with which its client would leave (ConsumerGroupHeartbeat with
+member epoch −1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.journal.change import Change
@@ -34,7 +34,7 @@ LEAVE_EPOCH = -1
 
 
 class MemberChoice(NamedTuple):
-    """Which members: by instance id, member id or client id, or all of them."""
+    """Chosen members: by instance id, member id or client id, or all of them."""
 
     instance_ids: tuple[str, ...] = ()
     member_ids: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class MemberChoice(NamedTuple):
     all_members: bool = False
 
     def fits(self, member: Member) -> bool:
-        """Whether a member is meant."""
+        """Whether a member is chosen."""
         return (
             self.all_members
             or member.instance_id in self.instance_ids
@@ -67,7 +67,7 @@ class MemberRemoval(NamedTuple):
 
 
 class GroupRemovals(NamedTuple):
-    """One group: its members that are meant, or the reason why none of them can be removed."""
+    """One group: its chosen members, or the reason why none of them can be removed."""
 
     description: GroupDescription
     rows: list[MemberRemoval]
@@ -75,7 +75,7 @@ class GroupRemovals(NamedTuple):
 
 
 def recorded(group: str, member: Member) -> dict[str, Any]:
-    """Return what a journal keeps of somebody who is going to be removed."""
+    """Return the journal's fields of a member that is going to be removed."""
     return {
         "group": group,
         "member_id": member.member_id,
@@ -88,27 +88,25 @@ def recorded(group: str, member: Member) -> dict[str, Any]:
 def plan_removals(
     cluster: Cluster, groups: Sequence[str], choice: MemberChoice
 ) -> Operation[list[GroupRemovals]]:
-    """Say which members would be removed, without doing it."""
+    """Foresee a removal of members, without doing it."""
     described = yield from describe_with_type(cluster, groups)
     refused = yield from refusals(cluster, described)
-    return [
-        GroupRemovals(d, [], refused[d.group])
-        if d.group in refused
-        else GroupRemovals(
-            d, [MemberRemoval(d.group, m, "would-remove") for m in d.members if choice.fits(m)]
-        )
-        for d in described
-    ]
+    plan = []
+    for one in described:
+        chosen = [] if one.group in refused else filter(choice.fits, one.members)
+        rows = [MemberRemoval(one.group, member, "would-remove") for member in chosen]
+        plan.append(GroupRemovals(one, rows, refused.get(one.group)))
+    return plan
 
 
 def refusals(
     cluster: Cluster, groups: Sequence[GroupDescription]
 ) -> Operation[dict[str, ItemError]]:
-    """Return the groups whose members can't be removed, and why, before anything is sent."""
+    """Return the groups whose members can't be removed, and why."""
     refused = {d.group: problem for d in groups if (problem := _refusal(d)) is not None}
     homes = {d.group: d.coordinator.id for d in groups if d.coordinator and d.group not in refused}
-    lacks = yield from unable(cluster, homes, leave_group.Request)
-    return refused | {g: ItemError.of(error, Target(group=g)) for g, error in lacks.items()}
+    too_old = yield from unable(cluster, homes, leave_group.Request)
+    return refused | {g: ItemError.of(error, Target(group=g)) for g, error in too_old.items()}
 
 
 def _refusal(description: GroupDescription) -> ItemError | None:
@@ -125,24 +123,21 @@ def _refusal(description: GroupDescription) -> ItemError | None:
 
 
 def missing(description: GroupDescription, choice: MemberChoice) -> list[ItemError]:
-    """Name what was asked for and is no member."""
-    known = description.members
+    """Return an error for each chosen name that is not a member's."""
+    group, known = description.group, description.members
     asked = [
         ("instance id", set(choice.instance_ids) - {m.instance_id for m in known}),
         ("member id", set(choice.member_ids) - {m.member_id for m in known}),
         ("client id", set(choice.client_ids) - {m.client_id for m in known}),
     ]
-    return [
-        _no_member(description.group, what, name) for what, names in asked for name in sorted(names)
-    ]
+    return [_no_member(group, kind, name) for kind, names in asked for name in sorted(names)]
 
 
-def _no_member(group: str, what: str, name: str | None) -> ItemError:
-    return ItemError(
-        Target(group=group), codes.UNKNOWN_MEMBER_ID, "UNKNOWN_MEMBER_ID",
-        f"Group '{group}' has no member with the {what} '{name}'.",
-        "kgtool describe --members shows who is in it.",
-    )  # fmt: skip
+def _no_member(group: str, kind: str, name: str | None) -> ItemError:
+    message = f"Group '{group}' has no member with the {kind} '{name}'."
+    hint = "kgtool describe --members shows who is in it."
+    code = codes.UNKNOWN_MEMBER_ID
+    return ItemError(Target(group=group), code, "UNKNOWN_MEMBER_ID", message, hint)
 
 
 def remove_members(
@@ -150,24 +145,22 @@ def remove_members(
 ) -> Operation[list[MemberRemoval]]:
     """Remove members of one group; each has its own outcome.
 
-    Asking once more after an answer was lost is harmless: who has left is not known any more,
-    which is then no failure.
+    Repeating the request after a lost answer is harmless: a member that has left is unknown then,
+    which is not a failure.
     """
-    asked: set[str] = set()
+    was_sent = False
 
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        nonlocal was_sent
         outcome = yield from _leave(cluster, broker, group, members, reason)
         if isinstance(outcome, KgError):
-            if is_unsettled(outcome):
-                asked.add(group)
-            return {group: outcome}
-        if asked:
+            was_sent |= is_unsettled(outcome)
+        elif was_sent:
             outcome = {m: 0 if c in _GONE else c for m, c in outcome.items()}
         return {group: outcome}
 
     answers = yield from by_coordinator(cluster, [group], work)
-    answer = answers[group]
-    return [_removal(group, member, answer) for member in members]
+    return [_removal(group, member, answers[group]) for member in members]
 
 
 def journaled_removals(
@@ -177,7 +170,7 @@ def journaled_removals(
     """Remove members of groups, with a journal; ``change`` has locked the groups.
 
     :param all_or_nothing: remove no one if one of them has left meanwhile. Once removing has begun,
-        what fails does not take back the rest.
+        a failure does not revert the rest.
     """
     if all_or_nothing:
         plan = settle((yield from _look_again(cluster, plan)), all_or_nothing)
@@ -198,9 +191,9 @@ def journaled_removals(
 
 
 def _look_again(cluster: Cluster, plan: Sequence[GroupRemovals]) -> Operation[list[GroupRemovals]]:
-    """Compare groups with the plan; all of them, before the first member is removed.
+    """Compare all groups with the plan before the first member is removed.
 
-    Without it, the coordinator itself says of each member that it has left.
+    Otherwise the coordinator itself reports each member that has left.
     """
     described = yield from describe_with_type(cluster, [g.description.group for g in plan])
     refused = yield from refusals(cluster, described)
@@ -235,15 +228,13 @@ def _removal(group: str, member: Member, answer: Any) -> MemberRemoval:
 def _leave(
     cluster: Cluster, broker: int, group: str, members: Sequence[Member], reason: str
 ) -> Operation[dict[str, int] | KgError]:
-    """Ask a coordinator; an error code for each member id, or the error of all of it."""
+    """Return an error code for each member id, or the error of all of them."""
     version = yield from version_of(cluster, broker, leave_group.Request)
     if isinstance(version, KgError):
         return version
     if version < SEVERAL_VERSION:
-        return (yield from _one_by_one(
-            broker, members,
-            lambda one: leave_group.Request(group_id=group, member_id=one.member_id),
-        ))  # fmt: skip
+        single = [(m, leave_group.Request(group_id=group, member_id=m.member_id)) for m in members]
+        return (yield from _one_by_one(broker, single))
     identities = [_identity(member, reason) for member in members]
     reply = yield from call(broker, leave_group.Request(group_id=group, members=identities))
     if isinstance(reply, KgError):
@@ -251,34 +242,36 @@ def _leave(
     if reply.error_code:
         return broker_error(reply.error_code)
     rows = {(row.group_instance_id or row.member_id): row.error_code for row in reply.members}
-    missing = [m for m in members if (m.instance_id or m.member_id) not in rows]
-    if missing:
-        return left_out(leave_group.Request, f"member {missing[0].member_id}")
-    found = {m.member_id: rows[m.instance_id or m.member_id] for m in members}
-    unknown = [m for m in members if found[m.member_id] == codes.UNKNOWN_MEMBER_ID]
-    modern = [m for m in unknown if m.epoch is not None and not m.is_classic]
-    if modern:
-        later = yield from _one_by_one(
-            broker,
-            modern,
-            lambda one: consumer_group_heartbeat.Request(
+    found: dict[str, int] = {}
+    for member in members:
+        name = member.instance_id or member.member_id
+        if name not in rows:
+            return left_out(leave_group.Request, f"member {member.member_id}")
+        found[member.member_id] = rows[name]
+    heartbeats = [
+        (
+            m,
+            consumer_group_heartbeat.Request(
                 group_id=group,
-                member_id=one.member_id,
-                instance_id=one.instance_id,
+                member_id=m.member_id,
+                instance_id=m.instance_id,
                 member_epoch=LEAVE_EPOCH,
             ),
         )
-        if isinstance(later, KgError):
-            return later
-        found.update(later)
-    return found
+        for m in members
+        if found[m.member_id] == codes.UNKNOWN_MEMBER_ID
+        and m.epoch is not None
+        and not m.is_classic
+    ]
+    later = yield from _one_by_one(broker, heartbeats)
+    return later if isinstance(later, KgError) else {**found, **later}
 
 
 def _identity(member: Member, reason: str) -> leave_group.RequestMember:
     """Name a member by both of its ids.
 
-    By its instance id alone, as Kafka's AdminClient does, a client that was restarted meanwhile
-    would be the one to go; with the member id the broker answers FENCED_INSTANCE_ID then.
+    By its instance id alone, as Kafka's AdminClient does it, a client that was restarted meanwhile
+    would be removed; with the member id the broker answers FENCED_INSTANCE_ID then.
     """
     return leave_group.RequestMember(
         member_id=member.member_id, group_instance_id=member.instance_id, reason=reason
@@ -286,11 +279,11 @@ def _identity(member: Member, reason: str) -> leave_group.RequestMember:
 
 
 def _one_by_one(
-    broker: int, members: Sequence[Member], request: Callable[[Member], Any]
+    broker: int, requests: Sequence[tuple[Member, Any]]
 ) -> Operation[dict[str, int] | KgError]:
     found: dict[str, int] = {}
-    for member in members:
-        reply = yield from call(broker, request(member))
+    for member, request in requests:
+        reply = yield from call(broker, request)
         if isinstance(reply, KgError):
             return reply
         found[member.member_id] = reply.error_code
@@ -298,12 +291,10 @@ def _one_by_one(
 
 
 def still_busy(cluster: Cluster, groups: Sequence[str]) -> Operation[list[GroupDescription]]:
-    """Return the groups that have members, so that they can't be written to.
+    """Return the groups that have members, for ``--wait-empty``.
 
-    Groups that can't be described, or do not exist, are not waited for (``--wait-empty``).
+    Groups that can't be described, or do not exist, are not waited for.
     """
-    return [
-        group
-        for group in (yield from describe_with_type(cluster, groups))
-        if group.error is None and group.type not in UNKNOWN_TYPES and not group.is_empty
-    ]
+    described = yield from describe_with_type(cluster, groups)
+    known = [one for one in described if one.error is None and one.type not in UNKNOWN_TYPES]
+    return [one for one in known if not one.is_empty]
