@@ -170,7 +170,7 @@ class TestWriting:
         made.result("g", None, None, "failed", DENIED)
         made.result("other", "t", 0, "failed", DENIED)
         made.close("done", 2000)
-        assert (made.failed, read(tmp_path).changes) == (2, 0)
+        assert (made.outcomes["failed"], read(tmp_path).changes) == (2, 0)
 
     def test_a_copy_has_every_byte_once_and_each_part_before_its_change(
         self, tmp_path: Path
@@ -205,7 +205,7 @@ class TestWriting:
         made.result("g", None, None, "failed", DENIED, config="b")
         made.close("done", 2000)
         found = read(tmp_path)
-        assert (made.groups, made.changes, made.failed, found.changes) == (1, 2, 1, 1)
+        assert (made.groups, made.changes, made.outcomes["failed"], found.changes) == (1, 2, 1, 1)
 
     def test_configs_that_were_not_going_to_be_changed_do_not_count(self, tmp_path: Path) -> None:
         """Was: their failures were taken off the changes, and a journal with -1 is unreadable."""
@@ -215,7 +215,7 @@ class TestWriting:
         for name in ("a", "b"):
             made.result("other", None, None, "failed", DENIED, config=name)
         made.close("done", 2000)
-        assert (read(tmp_path).changes, made.failed) == (1, 0)
+        assert (read(tmp_path).changes, made.outcomes["failed"]) == (1, 0)
 
 
 class TestDamage:

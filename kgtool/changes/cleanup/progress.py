@@ -1,4 +1,4 @@
-"""How far a plan was carried out: so that a run that was killed is taken up where it ended.
+"""The progress of a plan, from which an interrupted run is resumed.
 
 ::
 
@@ -6,8 +6,8 @@
     {"kind": "begin", "items": ["…", …], "journal": "20260131-…"}    requests for these may leave
     {"kind": "result", "item": "…", "status": "deleted"}
 
-One file a plan, in the folder of the journals, locked while it is at work. What has begun and has
-no result may have been done or not: only the cluster can tell.
+One file a plan, in the folder of the journals, locked while the plan is applied. What has begun and
+has no result may have been done or not: only the cluster can tell.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kgtool.changes.journal.journal import JournalError, make_folder
+from kgtool.changes.journal.journal import JournalError, make_folder, write_error
 from kgtool.changes.journal.jsonl import dump, record_of
+from kgtool.changes.journal.line_file import LineFile, drop_torn_line
 from kgtool.errors import KgError
 
 SUFFIX = ".progress"
@@ -30,7 +31,7 @@ VERSION = 1
 
 
 class BeingApplied(KgError):
-    """Another process is carrying out the same plan."""
+    """Another process is applying the same plan."""
 
     name = "LOCKED"
 
@@ -38,11 +39,11 @@ class BeingApplied(KgError):
 class PlanProgress:
     """The progress of one plan on one cluster; a context manager that holds its lock.
 
-    ``results`` has what earlier runs and this one have finished, by the items' keys; ``begun``
-    what they had begun, ``journals`` the ids of their journals.
+    ``results``: what this and earlier runs have finished, by the items' keys; ``begun``: what they
+    had begun; ``journals``: the ids of their journals.
 
-    :raises BeingApplied: another process holds it.
-    :raises JournalError: it can't be written.
+    :raises BeingApplied: another process holds the lock.
+    :raises JournalError: the file can't be written.
     """
 
     def __init__(self, folder: Path, plan_id: str, cluster_id: str | None) -> None:
@@ -53,29 +54,24 @@ class PlanProgress:
         self.journals: list[str] = []
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
-            self._file = os.open(self.path, flags, 0o600)
+            number = os.open(self.path, flags, 0o600)
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                os.close(self._file)
+                os.close(number)
                 raise BeingApplied(
                     f"Another kgtool is applying the plan {plan_id}.",
                     hint="Wait until it has ended.",
                 ) from None
-            self._load(plan_id, cluster_id)
+            drop_torn_line(number)
+            self._file = LineFile(number)
+            lines = self.path.read_bytes().splitlines()
+            if not lines:
+                header = {"kind": "progress", "kgtool_progress": VERSION, "plan": plan_id}
+                self._write([{**header, "cluster_id": cluster_id}])
         except OSError as error:
-            raise self._failed(error) from error
-
-    def _load(self, plan_id: str, cluster_id: str | None) -> None:
-        data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]  # a killed writer may have left a torn line
-        if not whole:
-            os.ftruncate(self._file, 0)
-            head = {"kind": "progress", "kgtool_progress": VERSION}
-            self._write([{**head, "plan": plan_id, "cluster_id": cluster_id}])
-        elif len(whole) < len(data):
-            os.ftruncate(self._file, len(whole))
-        for line in whole.splitlines():
+            raise self._write_error(error) from error
+        for line in lines:
             self._take(record_of(line) or {})
 
     def _take(self, record: Mapping[str, Any]) -> None:
@@ -91,11 +87,10 @@ class PlanProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._file)
+        self._file.close()
 
     def begin(self, items: Iterable[str], journal: str | None) -> None:
-        """Note durably that requests for these items may leave.
+        """Note durably that requests for these items may be sent.
 
         :raises JournalError: it can't be written; nothing may be sent then.
         """
@@ -103,11 +98,11 @@ class PlanProgress:
         try:
             self._write([record])
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
         self._take(record)
 
     def finish(self, results: Mapping[str, str]) -> OSError | None:
-        """Note what came of items; what can't be noted is looked up on the cluster next time."""
+        """Note the results of items; what can't be noted is looked up on the cluster next time."""
         records = [
             {"kind": "result", "item": item, "status": status} for item, status in results.items()
         ]
@@ -119,30 +114,29 @@ class PlanProgress:
         return None
 
     def _write(self, records: Iterable[Mapping[str, Any]]) -> None:
-        data = "".join(map(dump, records)).encode("ascii")
-        while data:
-            data = data[os.write(self._file, data) :]
-        os.fsync(self._file)
+        size = self._file.size
+        try:
+            self._file.write("".join(map(dump, records)))
+            self._file.sync()
+        except OSError:
+            self._file.cut(size)
+            raise
 
-    def _failed(self, error: OSError) -> JournalError:
-        return JournalError(
-            f"The progress {self.path} can't be written ({error.strerror}), so nothing more was "
-            "changed.",
-            hint="Free some space, or choose another folder with KGTOOL_JOURNAL_DIR.",
-        )
+    def _write_error(self, error: OSError) -> JournalError:
+        return write_error(f"progress {self.path}", error, has_changed=True)
 
 
 def prune(folder: Path, before_ms: int) -> None:
-    """Remove the progress of plans that nobody has worked on since a time."""
+    """Remove the progress of plans that were last applied before a time."""
     for path in folder.glob(f"plan-*{SUFFIX}"):
         with contextlib.suppress(OSError), path.open("rb") as file:
             if path.stat().st_mtime_ns // 1_000_000 < before_ms:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever works on it has it
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held while it is applied
                 path.unlink()
 
 
 def _name(plan_id: str, cluster_id: str | None) -> str:
-    """Return a name for a file that no other plan and no other cluster has."""
+    """Return a file name that is unique to a plan and cluster."""
     cluster = sha256((cluster_id or "").encode()).hexdigest()[:8]
     if re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{0,80}", plan_id):
         return f"{plan_id}-{cluster}"

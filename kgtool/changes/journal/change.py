@@ -26,6 +26,7 @@ from kgtool import __version__
 from kgtool.changes.journal import remote
 from kgtool.changes.journal.journal import (
     DONE,
+    FAILED,
     INTERRUPTED,
     KEEP,
     REMOVE_MEMBERS,
@@ -275,7 +276,7 @@ class Change:
         Nothing where nothing was changed.
         """
         journal = self.journal
-        if self._is_said or journal is None or journal.failed >= journal.changes:
+        if self._is_said or journal is None or journal.outcomes[FAILED] >= journal.changes:
             return
         self._is_said = True
         if journal.problem is not None:

@@ -1,19 +1,19 @@
-"""The journal: one file for each action that changes a cluster, written before it is done.
+"""The journal: one file for each action that changes a cluster, written before the change.
 
 ::
 
     {"kind": "journal", "kgtool_journal": 1, "id": "20260131-120000-1f2e", "command": "delete", …}
-    {"kind": "group", …}            what was there, see ``kgtool.changes.journal.jsonl``
+    {"kind": "group", …}            the state before, see ``kgtool.changes.journal.jsonl``
     {"kind": "offset", …}
-    {"kind": "config", …}           a group's config: what is set there, and what is to be
-    {"kind": "member", …}           who is going to be removed from the group (remove-members)
-    {"kind": "ready", …}            all of it is on the disk: requests may leave now
-    {"kind": "result", …}           what came of it, item by item; outcome: done, failed, unknown
+    {"kind": "config", …}           a group's config: the value before, and the new one
+    {"kind": "member", …}           a member that is going to be removed (remove-members)
+    {"kind": "ready", …}            all of it is on the disk: requests may be sent now
+    {"kind": "result", …}           the result of each item; outcome: done, failed, unknown
     {"kind": "end", "state": "done", …}
     {"kind": "undone", "by": "…"}   written by a later undo; "redone" by the undo of that undo
 
 A file without an ``end`` is that of an action that was killed; the kernel drops the lock of its
-writer with the process. Files are 0600: names and metadata are the users' own.
+writer with the process. Files are 0600: names and metadata are private.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,9 +46,9 @@ _UNTOUCHED = ("CHANGED_MEANWHILE",)
 _COUNTER = "sequence"
 
 REMOVE_MEMBERS = "remove-members"
-"""The command that leaves a journal which nothing can take back."""
+"""The command whose journal can't be undone."""
 KEEP = "keep"
-"""The command that commits what is there once more."""
+"""The command that commits the current offsets again."""
 
 
 class JournalError(KgError):
@@ -57,7 +58,7 @@ class JournalError(KgError):
 
 
 class ConfigChange(NamedTuple):
-    """What a config of a group is, and what it is to be; None: not set at the group."""
+    """The value of a group's config before and after; None: not set at the group."""
 
     group: str
     name: str
@@ -66,7 +67,7 @@ class ConfigChange(NamedTuple):
 
 
 class JournalHeader(NamedTuple):
-    """Who does what, where and when: the first line of a journal. ``at_ms``: since the epoch.
+    """The first line of a journal. ``at_ms``: since the epoch.
 
     ``sequence`` numbers the journals of a folder in the order of their changes.
     """
@@ -94,32 +95,38 @@ def default_folder(environ: Mapping[str, str], home: Path) -> Path:
     if chosen:
         return Path(chosen)
     state = Path(environ.get("XDG_STATE_HOME", ""))
-    # The XDG specification says that relative values are to be ignored.
+    # The XDG specification demands to ignore relative values.
     return (state if state.is_absolute() else home / ".local" / "state") / "kgtool" / "journal"
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder of the journals, for nobody but its owner.
+    """Create the folder of the journals, private to its owner.
 
-    :raises JournalError: that is impossible.
+    :raises JournalError: it can't be created.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise JournalError(
-            f"The journal {folder} can't be written ({error.strerror}), so nothing was changed.",
-            hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
-        ) from error
+        raise write_error(f"journal {folder}", error) from error
+
+
+def write_error(what: str, error: OSError, *, has_changed: bool = False) -> JournalError:
+    """Return the error of a file without which nothing is changed, or nothing more."""
+    changed = "nothing more was changed" if has_changed else "nothing was changed"
+    return JournalError(
+        f"The {what} can't be written ({error.strerror}), so {changed}.",
+        hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
+    )
 
 
 class Journal:
     """A journal that is being written. Its file is locked as long as this process lives.
 
-    After the first request has left nothing here raises: the cluster has changed, and that is to
-    be reported whatever the disk does. ``problem`` is then what went wrong. Only whole lines stay
-    in the file: a part that could not be written is cut off again.
+    After the first request was sent nothing here raises: the cluster has changed, and that is
+    reported whatever the disk does; ``problem`` is then the error. Only whole lines stay in the
+    file: a part that could not be written is cut off again.
 
-    :param copy: stores what was appended elsewhere too, each part before it is changed.
+    :param copy: stores appended bytes elsewhere too, each part before its change.
     """
 
     def __init__(
@@ -129,9 +136,8 @@ class Journal:
         self.path = folder / f"{header.id}{SUFFIX}"
         self.groups = 0
         self.changes = 0
-        self.done = 0
-        self.failed = 0
-        self.unknown = 0
+        self.outcomes: Counter[str] = Counter()
+        """How many changes are DONE, FAILED and UNKNOWN."""
         self.problem: OSError | None = None
         self._items: dict[str, Collection[TopicPartition]] = {}
         self._configs: set[tuple[str, str]] = set()
@@ -143,8 +149,8 @@ class Journal:
     def _create(self, header: JournalHeader) -> LineFile:
         make_folder(self._folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        # Under its own name only with its first line in it and locked: whoever reads the folder
-        # never meets a file that can't be told from any other.
+        # It gets its name once it has its first line and is locked: readers of the folder never
+        # see an unidentified file.
         unnamed = self._folder / f".{header.id}{UNNAMED}"
         file = None
         try:
@@ -160,18 +166,18 @@ class Journal:
                 unnamed.unlink()
             if file is not None:
                 file.close()
-            raise self._refused(error) from error
+            raise self._write_error(error) from error
         return file
 
     def before(
         self, changes: Iterable[GroupChange], members: Iterable[Mapping[str, Any]] = (),
         configs: Collection[ConfigChange] = (),
     ) -> None:  # fmt: skip
-        """Put on the disk what is about to be changed; may be called again for more of it.
+        """Write durably what is about to be changed; may be called again for more of it.
 
-        :param members: who is going to be removed from these groups; that can't be undone.
+        :param members: the members that are going to be removed; that can't be undone.
         :param configs: configs of groups that are going to change.
-        :raises JournalError: it isn't there; the caller must not change anything then.
+        :raises JournalError: it can't be written; the caller must not change anything then.
         """
         with self._part():
             self._items, self._configs = {}, {(each.group, each.name) for each in configs}
@@ -190,7 +196,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _part(self) -> Iterator[None]:
-        """Write a part of the change, on the disk at the end, or not at all."""
+        """Write a part of the change durably, or not at all."""
         counts = self.groups, self.changes
         start: int | None = None
         try:
@@ -208,12 +214,12 @@ class Journal:
             if start is not None:
                 self._file.cut(start)
             if isinstance(error, OSError):
-                raise self._refused(error) from error
+                raise self._write_error(error) from error
             raise
         self._is_safe = True
 
     def _copy_up(self) -> None:
-        """Store what was appended since the last time.
+        """Store what was appended since the last call.
 
         :raises JournalError: it can't be stored.
         """
@@ -229,7 +235,7 @@ class Journal:
         self, group: str, topic: str | None, partition: int | None, status: str,
         error: ItemError | None = None, *, member_id: str | None = None, config: str | None = None,
     ) -> None:  # fmt: skip
-        """Write down what came of one item of the last ``before``, or of a whole group."""
+        """Write the result of one item of the last ``before``, or of a whole group."""
         line: dict[str, Any] = {"kind": "result", "group": group}
         if topic is not None:
             line |= {"topic": topic, "partition": partition}
@@ -237,27 +243,24 @@ class Journal:
             line["member_id"] = member_id
         if config is not None:
             line["config"] = config
+        # An item that was not going to be changed stands for no change.
+        if config is not None:
             count = int((group, config) in self._configs)
+        elif member_id is not None:
+            count = 1
+        elif topic is None:
+            count = len(self._items.get(group, ()))
         else:
-            count = 1 if member_id else self._count(group, topic, partition)
+            count = int((topic, partition) in self._items.get(group, ()))
         outcome = outcome_of(status, error)
-        self.done += count if outcome == DONE else 0
-        self.failed += count if outcome == FAILED else 0
-        self.unknown += count if outcome == UNKNOWN else 0
+        self.outcomes[outcome] += count
         line |= {"status": status, "outcome": outcome}
         if error is not None:
             line["error"] = {"code": error.code, "name": error.name, "message": error.message}
         self._append(line)
 
-    def _count(self, group: str, topic: str | None, partition: int | None) -> int:
-        """Return for how many changes an item stands: none, if it was not going to be changed."""
-        items = self._items.get(group, ())
-        if topic is None:
-            return len(items)
-        return int(partition is not None and TopicPartition(topic, partition) in items)
-
     def close(self, state: str, at_ms: int) -> None:
-        """Say how it ended, and let others have the file.
+        """Write how it ended, and release the file.
 
         ``changes`` of the end are those that were made or may have been made.
         """
@@ -268,9 +271,9 @@ class Journal:
             "state": state,
             "at_ms": at_ms,
             "groups": self.groups,
-            "changes": self.changes - self.failed,
-            "failed": self.failed,
-            "unknown": self.unknown,
+            "changes": self.changes - self.outcomes[FAILED],
+            "failed": self.outcomes[FAILED],
+            "unknown": self.outcomes[UNKNOWN],
         }
         self._append(line)
         try:
@@ -305,20 +308,16 @@ class Journal:
         except OSError as error:
             self.problem = self.problem or error
 
-    def _refused(self, error: OSError) -> JournalError:
-        what = "nothing more was changed" if self._is_safe else "nothing was changed"
-        return JournalError(
-            f"The journal {self.path} can't be written ({error.strerror}), so {what}.",
-            hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
-        )
+    def _write_error(self, error: OSError) -> JournalError:
+        return write_error(f"journal {self.path}", error, has_changed=self._is_safe)
 
 
 def outcome_of(status: str, error: ItemError | None) -> str:
-    """Say what a result means for undo: ``done``, ``failed`` or ``unknown``.
+    """Return what a result means for undo: ``done``, ``failed`` or ``unknown``.
 
     Only what certainly changed nothing has failed: a refusal by the broker, and what was left
-    alone because somebody else had changed it. Not so where a request that was never answered may
-    still get to the broker.
+    alone because another client had changed it. Not so where a request that was never answered may
+    still reach the broker.
     """
     if error is None:
         return UNKNOWN if status == UNKNOWN else DONE
@@ -329,9 +328,9 @@ def outcome_of(status: str, error: ItemError | None) -> str:
 
 
 def next_number(folder: Path) -> int:
-    """Return the next sequence number of a folder: clocks go back, and these never do.
+    """Return the next sequence number of a folder: clocks may go back, these never do.
 
-    :raises OSError: it can't be kept.
+    :raises OSError: it can't be stored.
     """
     number = os.open(folder / _COUNTER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -358,6 +357,6 @@ def _highest(folder: Path) -> int:
 def mark(path: Path, kind: str, by: str | None, at_ms: int) -> None:
     """Note in an older journal that it was ``undone`` (or ``redone``) by another one.
 
-    :raises OSError: it can't be written, which takes nothing from what was done.
+    :raises OSError: it can't be written.
     """
     append(path, dump({"kind": kind, "by": by, "at_ms": at_ms}))

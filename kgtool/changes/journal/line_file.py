@@ -1,4 +1,4 @@
-"""Files of lines that are only ever appended to, and hold whole lines only."""
+"""Append-only files that hold whole lines only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _BUFFER_BYTES = 256 * 1024
 
 
 class LineFile:
-    """An open file to whose end lines are written.
+    """An open file to which lines are appended.
 
-    A write that fails leaves no torn line behind: the file is cut after the last whole one. The
-    lines that did not fit are kept and written with the next ones, or dropped by ``cut``.
+    A failed write leaves no torn line behind: the file is cut after the last whole one. The lines
+    that did not fit are kept and written with the next ones, or dropped by ``cut``.
 
     :param number: the file's descriptor; ``close`` closes it.
     """
@@ -25,7 +25,7 @@ class LineFile:
         self._torn: OSError | None = None
 
     def write(self, lines: str) -> None:
-        """Take lines; they are handed to the system by ``flush``, or once they are many."""
+        """Buffer lines; ``flush``, or a full buffer, hands them to the system."""
         self._waiting += lines.encode("ascii")
         if len(self._waiting) >= _BUFFER_BYTES:
             self.flush()
@@ -52,7 +52,7 @@ class LineFile:
         os.fsync(self.number)
 
     def cut(self, size: int) -> None:
-        """Drop what was written behind ``size``, and what is still waiting."""
+        """Drop what was written behind ``size``, and the buffer."""
         self._waiting.clear()
         self._truncate(size)
         self.size = size
@@ -61,11 +61,11 @@ class LineFile:
         try:
             os.ftruncate(self.number, size)
         except OSError as error:
-            # A reader passes over a torn last line: nothing may follow it.
+            # Readers skip a torn last line: nothing may follow it.
             self._torn = error
 
     def close(self) -> None:
-        """Close the file, whatever the disk says."""
+        """Close the file; errors are ignored."""
         with contextlib.suppress(OSError):
             os.close(self.number)
 
@@ -77,7 +77,7 @@ def append(path: Path, line: str) -> None:
     """
     number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:
-        _drop_torn_line(number)
+        drop_torn_line(number)
         file = LineFile(number)
         file.write(line)
         file.sync()
@@ -85,8 +85,8 @@ def append(path: Path, line: str) -> None:
         os.close(number)
 
 
-def _drop_torn_line(number: int) -> None:
-    """Cut off what a killed writer left of its last line: it would garble the next one."""
+def drop_torn_line(number: int) -> None:
+    """Cut off the part of a last line that a killed writer left: it would garble the next one."""
     size = os.fstat(number).st_size
     keep = size
     while keep:

@@ -1,11 +1,11 @@
-"""Locks between the kgtools of one machine: nobody changes a group that another one is changing.
+"""Locks between the kgtools of one machine: only one changes a group at a time.
 
 One file for each cluster, in the folder of the journals; each group has one byte of it, which the
-kernel frees with the process. Two groups that share a byte (one in 2⁵⁶) only wait for each other.
+kernel unlocks with the process. Two groups with one byte (one in 2⁵⁶) only wait for each other.
 
 The lock belongs to the open file (``F_OFD_SETLK``): POSIX record locks do not exclude within one
-process, and closing any descriptor of the file drops them. They only tell who it is, on a second
-byte: an open file has no process id. Where the system has no such locks the POSIX ones do both.
+process, and closing any descriptor of the file drops them. A POSIX lock on a second byte names
+the holder: an open file has no process id. Where the system lacks OFD locks, POSIX ones do both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgtool.changes.journal.journal import JournalError, make_folder
 _FLOCK = struct.Struct("@hhqqi4x")
 """``struct flock`` of 64-bit Linux."""
 _OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" else None
-_SIGNS = 2**56
+_HOLDERS = 2**56
 
 
 class GroupLocks:
@@ -46,8 +46,8 @@ class GroupLocks:
     def take(self, groups: Iterable[str]) -> str | None:
         """Lock groups; return None, or the first one that another process holds.
 
-        Those before it stay locked then: always in the same order, so that two processes that
-        wait for each other's groups can't exist.
+        Those before it stay locked then: always in the same order, so that processes can't
+        deadlock.
         """
         for group in sorted(groups):
             try:
@@ -64,18 +64,18 @@ class GroupLocks:
             fcntl.fcntl(self._file, _OFD_SETLK, wanted)
         how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
         with contextlib.suppress(OSError) if _OFD_SETLK is not None else contextlib.nullcontext():
-            fcntl.lockf(self._file, how, 1, _sign(group))
+            fcntl.lockf(self._file, how, 1, _holder_byte(group))
 
     def release(self, groups: Iterable[str]) -> None:
-        """Let others have groups."""
+        """Unlock groups."""
         for group in groups:
             self._lock(fcntl.F_UNLCK, group)
 
     def holder(self, group: str) -> int | None:
-        """Return the process that holds a group, None where the system doesn't tell."""
+        """Return the process that holds a group, None where it is unknown."""
         if not sys.platform.startswith("linux"):
             return None
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _sign(group), 1, 0)
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _holder_byte(group), 1, 0)
         try:
             answer = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
         except (OSError, struct.error):
@@ -87,9 +87,9 @@ def _byte(group: str) -> int:
     return int.from_bytes(sha256(group.encode("utf-8", "surrogateescape")).digest()[:7], "big")
 
 
-def _sign(group: str) -> int:
-    """Return the byte on which the process that holds a group can be recognised."""
-    return _byte(group) + (_SIGNS if _OFD_SETLK is not None else 0)
+def _holder_byte(group: str) -> int:
+    """Return the byte whose POSIX lock names the process that holds a group."""
+    return _byte(group) + (_HOLDERS if _OFD_SETLK is not None else 0)
 
 
 def _failed(path: Path, error: OSError) -> JournalError:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kgtool.changes.groups.members import still_busy
 from kgtool.changes.journal import change
-from kgtool.changes.journal.journal import default_folder
+from kgtool.changes.journal.journal import DONE, default_folder
 from kgtool.changes.policy import Origin
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms, token
@@ -86,6 +86,6 @@ class Change(change.Change):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # Where the output is lost, a command may not get to count what it has changed.
-        self._output.has_changed |= self.journal is not None and self.journal.done > 0
+        self._output.has_changed |= self.journal is not None and self.journal.outcomes[DONE] > 0
         self._output.before_end.append(self.say)
         super().__exit__(kind, error, trace)
