@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kgtool import columns
-from kgtool.cli.describe.watch import Rates, compared
+from kgtool.cli.describe.watch import Rates, compare_rows
 from kgtool.cli.output import tables, terminal
 from kgtool.columns import Column
 from kgtool.columns.groups import GROUP, OFFSETS, RATES, TOPIC
@@ -552,16 +552,16 @@ class TestChanges:
         where = [{"group": "g", "partition": n} for n in range(len(pairs))]
         before = [{**key, **was} for key, (was, _) in zip(where, pairs, strict=True)]
         after = [{**key, **now} for key, (_, now) in zip(where, pairs, strict=True)]
-        rows = compared(before, after, self.KEYS)
+        rows = compare_rows(before, after, self.KEYS)
         return {at: row["change"] for at, row in enumerate(rows) if row["change"] is not None}
 
     def test_nothing_is_said_of_the_first_look(self) -> None:
-        (row,) = compared(None, [{"group": "g", "partition": 0, "lag": 1}], self.KEYS)
+        (row,) = compare_rows(None, [{"group": "g", "partition": 0, "lag": 1}], self.KEYS)
         assert row["change"] is None
 
     def test_what_is_gone_comes_last(self) -> None:
         rows = [{"group": "g", "partition": n, "lag": 1} for n in range(2)]
-        assert [row["change"] for row in compared(rows, rows[1:], self.KEYS)] == [None, "gone"]
+        assert [row["change"] for row in compare_rows(rows, rows[1:], self.KEYS)] == [None, "gone"]
 
     def test_numbers_and_words(self) -> None:
         base = {"current_offset": 10, "log_end_offset": 20, "lag": 10, "status": "ok"}

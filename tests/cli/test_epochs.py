@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgtool.cli.describe.epochs import behind, classic, sentences
+from kgtool.cli.describe.epochs import classic_members, members_behind, sentences
 from kgtool.model import GroupDescription, Member
 
 ONE, TWO = (("t", (0,)),), (("t", (0, 1)),)
@@ -27,7 +27,7 @@ def test_all_is_done() -> None:
 def test_an_older_epoch_and_another_assignment_are_behind() -> None:
     late, giving, done = member("late", 4), member("giving", 5, held=TWO), member("done", 5)
     found = group(late, giving, done)
-    assert behind(found) == [late, giving]
+    assert members_behind(found) == [late, giving]
     (said,) = sentences(found)
     assert said == (
         "Group g: 2 of 3 members are behind the target assignment (epoch 5): "
@@ -43,7 +43,7 @@ def test_a_target_that_is_still_to_be_made() -> None:
 
 def test_a_migration() -> None:
     old, new = member("old", 5, is_classic=True), member("new", 5, is_classic=False)
-    assert classic(group(old, new)) == [old]
+    assert classic_members(group(old, new)) == [old]
     (said,) = sentences(group(old, new))
     assert said.startswith("Group g is being migrated: 1 of 2 members still speak the classic")
     assert said.endswith("protocol: old on /10.0.0.1 (epoch 5).")

@@ -8,8 +8,8 @@ import click
 
 from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.describe.present import Presenter
-from kgtool.cli.describe.query import Found, look
-from kgtool.cli.describe.view import View, make
+from kgtool.cli.describe.query import DescribedGroup, query_groups
+from kgtool.cli.describe.view import View, build_view
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
@@ -70,7 +70,7 @@ def command(
     if view and "" in states:
         raise UsageError(f"--{view} and --state exclude each other.")
     name = view or ("state" if "" in states else "offsets")
-    return run(settings, output, selection, make(name, given, topics))
+    return run(settings, output, selection, build_view(name, given, topics))
 
 
 def kafka_form(
@@ -79,7 +79,7 @@ def kafka_form(
     """Describe as ``kafka-consumer-groups.sh --describe`` does."""
     is_state = given["state"] is not None
     name = "members" if given["members"] else "state" if is_state else "offsets"
-    return run(settings, output, selection, make(name, given, kafka_form=True))
+    return run(settings, output, selection, build_view(name, given, kafka_form=True))
 
 
 def run(settings: Settings, output: Output, selection: Selection, view: View) -> int:
@@ -96,31 +96,32 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             return Watch(session, output, selection, view).run()
         session.loop.before_waiting = output.flush  # what is known is shown, while brokers think
         presenter = Presenter(output, view)
-        seen: list[Found] = []
+        described: list[DescribedGroup] = []
 
-        def show(found: Found) -> None:
+        def show(group: DescribedGroup) -> None:
             if view.prometheus is not None:
-                seen.append(found)
-            presenter.show(found)
+                described.append(group)
+            presenter.show(group)
             if view.name != "offsets" and not view.kafka_form:
                 from kgtool.cli.describe import epochs
 
-                epochs.note(output, found.description)
+                epochs.note(output, group.description)
 
         output.page()
-        missing = look(session, output, selection, view, show, ordered=output.format != "ndjson")
+        ordered = output.format != "ndjson"
+        missing = query_groups(session, output, selection, view, show, ordered=ordered)
         if view.topics:
             from kgtool.queries.cluster.topics import missing_topics
 
-            asked = missing_topics(session.cluster, view.topics, presenter.found)
+            asked = missing_topics(session.cluster, view.topics, presenter.partitions)
             presenter.missing(session.run(asked))
         presenter.end()
         if missing:
             from kgtool.cli.describe import share_and_streams
 
-            others = share_and_streams.find(session, output, missing, view)
-            share_and_streams.describe(output, others, view)
-            seen += others
+            others = share_and_streams.query(session, output, missing, view)
+            share_and_streams.show(output, others, view)
+            described += others
         if view.prometheus is not None:
-            prometheus.write(view.prometheus, seen, session.cluster_id, len(output.errors))
+            prometheus.write(view.prometheus, described, session.cluster_id, len(output.errors))
     return output.finish()

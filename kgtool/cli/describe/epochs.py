@@ -1,7 +1,7 @@
-"""What the epochs of a group say in words: who is behind, and who still is classic (KIP-848).
+"""Notes on a group's epochs: members behind the target assignment, classic members (KIP-848).
 
-A member is behind while its epoch is older than that of the target assignment, or while what it
-holds is not what it is to hold. While that is so, the group is reconciling.
+A member is behind while its epoch is older than that of the target assignment, or while its
+assignment is not the target. Such a group is reconciling.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kgtool.text import escape, listed
 _NAMES = 5
 
 
-def behind(group: GroupDescription) -> list[Member]:
+def members_behind(group: GroupDescription) -> list[Member]:
     """Return the members that have not reached the target assignment."""
     target = group.assignment_epoch
     if target is None:
@@ -26,30 +26,30 @@ def behind(group: GroupDescription) -> list[Member]:
     ]
 
 
-def classic(group: GroupDescription) -> list[Member]:
-    """Return the members that still speak the classic protocol in a group of the new one."""
+def classic_members(group: GroupDescription) -> list[Member]:
+    """Return the members of a KIP-848 group that still speak the classic protocol."""
     if group.type == "classic":
         return []
     return [member for member in group.members if member.is_classic]
 
 
 def sentences(group: GroupDescription) -> list[str]:
-    """Say what is unfinished about a group; nothing where all is done."""
+    """Return a sentence for each unfinished rebalance or migration."""
     name = escape(group.group)
     said = []
-    # A group that is empty has nobody to assign anything to.
+    # An empty group has no member to assign anything to.
     if group.members and (group.group_epoch or 0) > (group.assignment_epoch or 0):
         said.append(
             f"Group {name}: epoch {group.group_epoch}, but the target assignment is still that of "
             f"epoch {group.assignment_epoch}."
         )
-    late = behind(group)
+    late = members_behind(group)
     if late:
         said.append(
             f"Group {name}: {len(late)} of {len(group.members)} members are behind the target "
             f"assignment (epoch {group.assignment_epoch}): {_listed(late)}."
         )
-    old = classic(group)
+    old = classic_members(group)
     if old:
         said.append(
             f"Group {name} is being migrated: {len(old)} of {len(group.members)} members still "
@@ -67,6 +67,6 @@ def _listed(members: list[Member]) -> str:
 
 
 def note(output: Output, group: GroupDescription) -> None:
-    """Say it on stderr, for people only."""
+    """Print the sentences on stderr, in the text format only."""
     for sentence in sentences(group) if output.is_text else ():
         output.note(sentence)

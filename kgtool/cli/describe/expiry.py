@@ -1,4 +1,4 @@
-"""When offsets expire, as columns of a table and keys of a row, and the duration options of it."""
+"""When offsets expire: queries, keys of rows, and notes about the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def find(
     session: Session, output: Output, questions: list[Question], *, all_times: bool = True
 ) -> Expiries | None:
-    """Ask the cluster; what can't be known is told to ``output``. None: nothing could be asked."""
+    """Query the cluster; errors go to ``output``. None: the query failed."""
     from kgtool.queries.log.expiry import find_expiries
 
     try:
@@ -41,7 +41,7 @@ def find(
 def of_groups(
     session: Session, output: Output, groups: Iterable[GroupOffsets]
 ) -> dict[tuple[str, TopicPartition], Expiry]:
-    """Return what becomes of every committed offset that ``describe`` has found."""
+    """Return the expiry of every committed offset of these groups."""
     from kgtool.queries.log.expiry import Question
 
     questions = [Question.of_rows(found) for found in groups if found.description.error is None]
@@ -56,12 +56,12 @@ def of_groups(
 
 
 def as_row(expiry: Expiry | None) -> dict[str, Any]:
-    """Return the keys that a row gets, null where nothing is known."""
+    """Return the values of a row's ``EXPIRY_KEYS``, None where unknown."""
     return {key: getattr(expiry, key, None) for key in EXPIRY_KEYS}
 
 
 def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:
-    """Say by which rules and numbers the times were found, a line for each kind of broker."""
+    """Return a line on retention and rules for each kind of broker."""
     lines = []
     for broker in dict.fromkeys(brokers):
         if broker is not None and broker.retention_ms is not None:

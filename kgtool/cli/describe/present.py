@@ -1,4 +1,4 @@
-"""Shows what a look finds: group by group, or all of it in one table at the end."""
+"""Shows described groups: one by one, or all in one table at the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kgtool import columns
-from kgtool.cli.describe.query import Found
+from kgtool.cli.describe.query import DescribedGroup
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
@@ -19,108 +19,111 @@ from kgtool.text import escape
 
 
 class Presenter:
-    """Shows each group as soon as it is known, or holds all back to make one table of it."""
+    """Shows each group at once, or collects all for one table."""
 
     def __init__(self, output: Output, view: View) -> None:
         self.output = output
         self.view = view
-        self.found: set[TopicPartition] = set()
-        """What there is of the topics asked for, however it lags."""
-        self._bare = 0
-        self._held: list[Row] = []
+        self.partitions: set[TopicPartition] = set()
+        """Those of ``--topic`` that exist, whatever their lag."""
+        self._groups_without_rows = 0
+        self._rows: list[Row] = []
 
-    def show(self, found: Found) -> None:
-        """Show one group, and what of it could not be found out."""
-        if not (self.view.collects and found.shown):  # else the table says it
-            self._note(found)
+    def show(self, group: DescribedGroup) -> None:
+        """Show one group, and the errors about it."""
+        if not (self.view.collects and group.shown):  # else the table says it
+            self._note(group)
         if self.view.collects:
-            self._held += found.rows()
+            self._rows += group.rows()
         elif self.output.is_text:
-            self._table(found)
+            self._show_table(group)
         elif self.view.name == "offsets" and not (self.view.committed or self.view.expiry):
-            self.output.records(list(map(offset_values, found.shown)))
+            self.output.records(list(map(offset_values, group.shown)))
         else:
-            for row in found.rows():
+            for row in group.rows():
                 self.output.row(row)
-        self._count(found)
+        self._count(group)
         if self.output.reader_gone:
             raise BrokenPipeError
 
     def end(self) -> None:
-        """Show what was held back."""
+        """Show the table of all groups."""
         if self.view.collects:
-            rows = arranged(self._held, self.view)
+            rows = arrange(self._rows, self.view)
             if self.view.narrows and not rows and self.output.done:
                 self.output.note("No lag to show.")
-            put(self.output, self.view, self.view.text_columns(rows), rows)
+            write_table(self.output, self.view, self.view.text_columns(rows), rows)
 
-    def _note(self, found: Found) -> None:
-        note = kafka_tables.group_note(found.description)
-        if note is not None and self.output.is_text and (found.shown or not self.view.narrows):
+    def _note(self, group: DescribedGroup) -> None:
+        if not self.output.is_text:
+            return
+        note = kafka_tables.group_note(group.description)
+        if note is not None and (group.shown or not self.view.narrows):
             self.output.note(note)
-        if self._has_nothing(found) and self.output.is_text:
-            asked = escape(", ".join(map(str, self.view.topics)))
-            name = escape(found.description.group)
+        if self._has_no_rows(group):
+            topics = escape(", ".join(map(str, self.view.topics)))
+            name = escape(group.description.group)
             self.output.note(
-                f"Group '{name}' has no offset in {asked}, and is not subscribed to it."
+                f"Group '{name}' has no offset in {topics}, and is not subscribed to it."
             )
 
-    def _has_nothing(self, found: Found) -> bool:
-        return bool(self.view.topics) and not (found.shown or found.errors or self.view.narrows)
+    def _has_no_rows(self, group: DescribedGroup) -> bool:
+        return bool(self.view.topics) and not (group.shown or group.errors or self.view.narrows)
 
-    def _table(self, found: Found) -> None:
-        if not self.view.is_kafkas:
-            rows = found.rows()
+    def _show_table(self, group: DescribedGroup) -> None:
+        if not self.view.is_kafka_table:
+            rows = group.rows()
             show_table(self.output, self.view.text_columns(rows), rows, "\n")
         elif self.view.name == "offsets":
-            there = [row for row in found.shown if not _is_first(row)]
-            self.output.text(kafka_tables.offsets(there, self.view.verbose), end="")
-            pending = [f"{row.topic}-{row.partition}" for row in found.shown if _is_first(row)]
+            table = [row for row in group.shown if not _is_only_pending(row)]
+            self.output.text(kafka_tables.offsets(table, self.view.verbose), end="")
+            pending = [row for row in group.shown if _is_only_pending(row)]
             if pending:
-                said = f"group {found.description.group} has only a pending transaction for"
-                self.output.note(escape(f"Note: {said} {', '.join(pending)}."))
+                names = ", ".join(f"{row.topic}-{row.partition}" for row in pending)
+                note = f"Note: group {group.description.group} has only a pending transaction for"
+                self.output.note(escape(f"{note} {names}."))
         else:
-            columns = self.view.text_columns(found.shown)
-            self.output.text(kafka_tables.described(columns, found.shown), end="")
+            columns = self.view.text_columns(group.shown)
+            self.output.text(kafka_tables.described(columns, group.shown), end="")
 
-    def _count(self, found: Found) -> None:
-        for error in found.errors:
+    def _count(self, group: DescribedGroup) -> None:
+        for error in group.errors:
             self.output.failed(error)
-        if not found.errors or found.shown:
+        if not group.errors or group.shown:
             self.output.done += 1
-            self._bare += self._has_nothing(found)
+            self._groups_without_rows += self._has_no_rows(group)
         if self.view.topics:
-            self.found |= {TopicPartition(row.topic, row.partition) for row in found.every}
+            self.partitions |= {TopicPartition(row.topic, row.partition) for row in group.records}
 
     def missing(self, errors: Sequence[ItemError]) -> None:
-        """Name topics that the cluster does not have; looking for them only was no success."""
+        """Name topics that do not exist; groups without any other topic do not count as done."""
         for error in errors:
             self.output.failed(error)
-        self.output.done -= self._bare if errors else 0
+        self.output.done -= self._groups_without_rows if errors else 0
 
 
-def put(
-    output: Output, view: View, wanted: Sequence[Column], rows: Sequence[Row], head: str = ""
+def write_table(
+    output: Output, view: View, shown: Sequence[Column], rows: Sequence[Row], head: str = ""
 ) -> None:
-    """Put out one table, and its rows with the columns asked for."""
-    show_table(output, wanted, rows, head)
+    """Show a table, and write its rows in the machine formats."""
+    show_table(output, shown, rows, head)
     for row in rows:
         output.row(columns.pick(row, view.columns) if view.columns else row)
 
 
-def arranged(found: Sequence[Row], view: View) -> list[Row]:
-    """Sum up and sort as the view wants it."""
+def arrange(found: Sequence[Row], view: View) -> list[Row]:
+    """Sum up and sort rows as the view's options say."""
     rows: list[Row] = list(found)
     if view.by is not None:
-        sums = summed(found, view.by)
+        sums = sum_by(found, view.by)
         rows = [row for row in sums if view.lag is None or view.lag(row["lag"])]
     elif view.totals:
         rows = list(totals(found))
     return columns.sort(rows, view.sort) if view.sort is not None else rows
 
 
-def _is_first(row: OffsetRow) -> bool:
-    """Whether only a pending transaction speaks of a partition: Kafka's tool does not show it."""
+def _is_only_pending(row: OffsetRow) -> bool:
+    """Whether a partition has only a pending transaction: Kafka's tool does not show it."""
     return row.is_pending and row.current_offset is None and row.member_id is None
 
 
@@ -129,10 +132,10 @@ def _is_first(row: OffsetRow) -> bool:
 
 
 def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Sum up rows of offsets; ``topic`` is None in a group's sum, ``group`` too in that of all.
+    """Sum up rows of offsets; ``topic`` is None in a group's sum, ``group`` too in the sum of all.
 
-    A commit beyond the end has a negative lag, which takes nothing away from the others'. Where
-    the lag is not known (no commit, no leader) a partition counts as ``unknown``.
+    A negative lag (a commit beyond the end) counts as 0. A partition whose lag is not known (no
+    commit, no leader) counts as ``unknown``.
 
     >>> rows = [{"group": "g", "topic": "t", "lag": 5, "lag_ms": None},
     ...         {"group": "g", "topic": "t", "lag": None, "lag_ms": None}]
@@ -153,17 +156,17 @@ def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [columns.pick(row, groups.TOTALS) for row in found]
 
 
-def summed(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
+def sum_by(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
     """Sum up rows of offsets by ``group`` or ``topic``; the lags as in ``totals``.
 
     >>> rows = [{"group": "g", "topic": "t", "lag": 5, "lag_ms": None},
     ...         {"group": "g", "topic": "u", "lag": 2, "lag_ms": 9}]
-    >>> summed(rows, "group")
+    >>> sum_by(rows, "group")
     [{'group': 'g', 'partitions': 2, 'lag': 7, 'max_lag': 5, 'lag_ms': 9}]
     """
-    wanted = groups.BY_GROUP if key == "group" else groups.BY_TOPIC
+    shown = groups.BY_GROUP if key == "group" else groups.BY_TOPIC
     parts = grouped((row[key], row) for row in rows)
-    return [columns.pick(_sum(some, **{key: name}), wanted) for name, some in parts.items()]
+    return [columns.pick(_sum(part, **{key: name}), shown) for name, part in parts.items()]
 
 
 def _sum(rows: Sequence[Row], **about: str | None) -> dict[str, Any]:

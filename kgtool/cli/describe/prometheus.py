@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgtool import metrics
-from kgtool.cli.describe.query import Found
+from kgtool.cli.describe.query import DescribedGroup
 from kgtool.clock import now_ms
 from kgtool.durable import replace
 from kgtool.errors import KgError, UsageError
 
 
-def write(path: str, groups: Sequence[Found], cluster_id: str | None, errors: int) -> None:
+def write(path: str, groups: Sequence[DescribedGroup], cluster_id: str | None, errors: int) -> None:
     """Replace the file by one with the metrics of these groups; ``errors``: how many.
 
     :raises KgError: it can't be written.
     """
-    of_groups = metrics.of_groups([(one.description, one.rows(every=True)) for one in groups])
+    of_groups = metrics.of_groups([(one.description, one.rows(hidden_too=True)) for one in groups])
     text = metrics.render(
         [*of_groups, *metrics.of_looking(errors, now_ms())], {"cluster_id": cluster_id or ""}
     )

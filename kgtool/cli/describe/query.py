@@ -1,4 +1,4 @@
-"""One look at groups: asks the cluster and hands over what is found, group by group."""
+"""Queries the cluster for ``describe``, and passes each group on as soon as it is known."""
 
 from __future__ import annotations
 
@@ -22,55 +22,54 @@ if TYPE_CHECKING:
     from kgtool.queries.log.expiry import Expiry
 
 
-class Found:
-    """One group: what there is to show of it, and what could not be found out.
+class DescribedGroup:
+    """One group: its rows, and errors about parts of it.
 
-    :param every: all its rows: domain records in the offsets view.
-    :param make: makes a row of such a record; called for the rows that somebody looks at.
-    :param view: its ``--lagging`` or ``--lag`` leaves out rows.
+    :param records: all its rows; in the offsets view domain records.
+    :param make_row: makes a row of such a record; called only for rows that are shown.
+    :param view: its ``--lagging`` or ``--lag`` hides rows.
     """
 
     def __init__(
-        self, description: GroupDescription, errors: list[ItemError], every: Sequence[Any],
-        make: Callable[[OffsetRow], Row] | None = None, view: View | None = None,
+        self, description: GroupDescription, errors: list[ItemError], records: Sequence[Any],
+        make_row: Callable[[OffsetRow], Row] | None = None, view: View | None = None,
     ) -> None:  # fmt: skip
         self.description, self.errors = description, errors
-        self.every = every
-        self.shown = every
+        self.records = self.shown = records
         if view is not None and view.narrows:
-            self.shown = [row for row in every if view.shows(row)]
-        self._make = make
+            self.shown = [record for record in records if view.shows(record)]
+        self._make_row = make_row
 
-    def rows(self, *, every: bool = False) -> Sequence[Row]:
-        """Return the rows that the view shows, or ``every`` one."""
-        found = self.every if every else self.shown
-        return found if self._make is None else [self._make(row) for row in found]
+    def rows(self, *, hidden_too: bool = False) -> Sequence[Row]:
+        """Return the rows that the view shows, or all."""
+        records = self.records if hidden_too else self.shown
+        return records if self._make_row is None else [self._make_row(each) for each in records]
 
 
-Show = Callable[[Found], None]
+Show = Callable[[DescribedGroup], None]
 Expiries = dict[tuple[str, TopicPartition], "Expiry"]
 
 
-def look(
+def query_groups(
     session: Session, output: Output, selection: Selection, view: View, show: Show, *, ordered: bool
 ) -> dict[str, ItemError]:
-    """Ask for the chosen groups; those that can't be described do not hide the others.
+    """Describe the chosen groups; those that can't be described do not hide the others.
 
-    :param show: called with each group that was found.
+    :param show: called with each group.
     :param ordered: in the order of Kafka's tool, instead of as they become known.
-    :return: the named groups that seem to be missing: of another type they have other APIs.
+    :return: the named groups that seem to be missing: they may be share or streams groups.
     """
     chosen = choose(session, output, selection, view.row_keys)
     missing: dict[str, ItemError] = {}
 
-    def emit(found: Found) -> None:
-        name, error = found.description.group, found.description.error
+    def emit(group: DescribedGroup) -> None:
+        name, error = group.description.group, group.description.error
         if error is None:
-            show(found)
+            show(group)
         elif error.code != GROUP_ID_NOT_FOUND:
             output.failed(error)
-        elif name in selection.groups:
-            missing[name] = error  # one that was listed and is gone a moment later is no failure
+        elif name in selection.groups:  # one deleted since it was listed is not a failure
+            missing[name] = error
 
     if chosen.groups and view.name == "offsets":
         _offsets(session, output, chosen, view, emit, ordered)
@@ -87,9 +86,9 @@ def _offsets(
 
     expiries: Expiries = {}
 
-    def emit(found: GroupOffsets) -> None:
-        make = partial(offset_row, view=view, expiries=expiries)
-        show(Found(found.description, found.errors, found.rows, make, view))
+    def emit(group: GroupOffsets) -> None:
+        make_row = partial(offset_row, view=view, expiries=expiries)
+        show(DescribedGroup(group.description, group.errors, group.rows, make_row, view))
 
     when_known = _in_order(chosen.groups, emit) if ordered else emit
     everything = session.run(
@@ -104,7 +103,7 @@ def _offsets(
             share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
         )
     )
-    if view.expiry:  # groups share the reading of a log, so that nothing is known before the end
+    if view.expiry:  # the logs are read once for all groups
         expiries.update(expiry.of_groups(session, output, everything))
         for group in everything:
             emit(group)
@@ -124,16 +123,14 @@ def offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]
 def _in_order(
     groups: list[str], show: Callable[[GroupOffsets], None]
 ) -> Callable[[GroupOffsets], None]:
-    """Hold results back until all that come before them, in the order asked, are there."""
+    """Return a ``show`` that holds groups back until all those before them are known."""
     waiting: dict[str, GroupOffsets] = {}
-    left = iter(groups)
-    state = {"next": next(left, None)}
+    left = groups[::-1]
 
-    def emit(found: GroupOffsets) -> None:
-        waiting[found.description.group] = found
-        while state["next"] in waiting:
-            show(waiting.pop(state["next"] or ""))
-            state["next"] = next(left, None)
+    def emit(group: GroupOffsets) -> None:
+        waiting[group.description.group] = group
+        while left and left[-1] in waiting:
+            show(waiting.pop(left.pop()))
 
     return emit
 
@@ -145,4 +142,4 @@ def _members_or_state(session: Session, chosen: Chosen, view: View, show: Show) 
     described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
     for group in session.run(mark_unlisted(described, chosen.kinds)):
         found = rows.member_rows(group) if view.name == "members" else [rows.state_row(group)]
-        show(Found(group, [], found))
+        show(DescribedGroup(group, [], found))

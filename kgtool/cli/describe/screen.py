@@ -1,4 +1,4 @@
-"""The terminal while ``describe --watch`` goes on: what is drawn, and the keys that move it."""
+"""The terminal of ``describe --watch``: the table, and the keys that scroll it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _KEYS = {
     b"\x1b[H": TOP, b"\x1b[1~": TOP, b"g": TOP, b"\x1b[F": END, b"\x1b[4~": END, b"G": END,
     b"q": QUIT,
 }  # fmt: skip
-"""What terminals send; letters as in less."""
+"""Escape sequences of terminals; letters as in less."""
 
 
 class Keys:
-    """Reads single keys while somebody looks; a context manager that leaves the terminal as it was.
+    """Reads single keys from the terminal, whose mode is restored at the end of the ``with``.
 
-    Where stdin is no terminal, or another program's, no key comes.
+    There are no keys if stdin is not a terminal, or another process is in its foreground.
     """
 
-    def __init__(self, is_wanted: bool) -> None:
+    def __init__(self, has_screen: bool) -> None:
         self.is_over = False
-        self._fd = sys.stdin.fileno() if is_wanted and _is_ours() else None
+        self._fd = sys.stdin.fileno() if has_screen and _is_foreground() else None
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Keys:
@@ -55,7 +55,7 @@ class Keys:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def next(self, seconds: float) -> str | None:
-        """Wait for a key that moves the table; None: none came in that time, or it was q."""
+        """Wait for a key that scrolls the table; None: no such key in that time, or q."""
         if self._fd is None:
             time.sleep(seconds)
             return None
@@ -69,8 +69,8 @@ class Keys:
         return None if self.is_over else move
 
 
-def _is_ours() -> bool:
-    """Whether keys that are typed are meant for this process."""
+def _is_foreground() -> bool:
+    """Whether this process is in the foreground of its terminal."""
     try:
         return sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (AttributeError, OSError, ValueError):  # Windows; no controlling terminal; closed
@@ -78,7 +78,7 @@ def _is_ours() -> bool:
 
 
 class Screen:
-    """Draws over what it drew before, and leaves the rest of the terminal alone."""
+    """Redraws the table in place, and leaves the rest of the terminal alone."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -89,12 +89,12 @@ class Screen:
         self._size = terminal.size()
 
     def show(self, head: str, tables: Sequence[Table], errors: Sequence[str]) -> None:
-        """Show one look; of a table that does not fit, the part that was moved to."""
+        """Show the tables; of one that does not fit, the part scrolled to."""
         self._shown = head, tables, errors
         self._draw()
 
     def move(self, move: str) -> None:
-        """Show another part of the same look."""
+        """Scroll the tables."""
         steps = {UP: -1, DOWN: 1, PAGE_UP: 1 - self._room, PAGE_DOWN: self._room - 1,
                  TOP: -self._above, END: MOST}  # fmt: skip
         self._above = max(self._above + steps[move], 0)
@@ -109,13 +109,13 @@ class Screen:
         for each in tables:
             lines += [*([""] if lines else []), *self._table(*each, width, mark)]
         said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
-        # Two lines are taken: the headline, and the one that the cursor waits in.
+        # Two lines are taken: the headline and that of the cursor.
         lines = self._part(lines, max(height - 2 - len(said), 3), mark)
         lines = [terminal.shorten(head, width, mark), *lines, *said]
         self._write(lines, size)
 
     def _part(self, lines: list[str], room: int, mark: str) -> list[str]:
-        """Return what fits, below the names of the columns, and say what does not."""
+        """Return the header, the lines that fit, and a line on those that do not."""
         self._room = room - 2
         missing = len(lines) - 1 - self._room
         if len(lines) <= room:
@@ -141,17 +141,17 @@ class Screen:
 
     def _write(self, lines: list[str], size: tuple[int, int]) -> None:
         start = f"\x1b[{len(self._lines)}F" if self._lines else ""
-        if size != self._size:  # the terminal has wrapped old lines as it likes
+        if size != self._size:  # the terminal has wrapped the old lines
             start, self._size = "\x1b[H\x1b[2J", size
         self._is_drawing, self._lines = True, lines
         self._put(start + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
         self._is_drawing = False
 
     def leave(self) -> None:
-        """End below the last table, behind the ^C that the terminal shows.
+        """Move below the last table, after the ^C that the terminal shows.
 
-        A terminal throws away what it has not shown yet when Ctrl-C is typed, so that a table
-        that was being drawn is drawn again.
+        On Ctrl-C a terminal discards output that it has not shown, so that a table that was being
+        drawn is drawn again.
         """
         again = "".join(f"{line}\n" for line in self._lines) if self._is_drawing else ""
         self._put("\n" + again)

@@ -1,7 +1,4 @@
-"""``describe`` for share and streams groups, which have APIs and tables of their own.
-
-What no API of consumer groups knows comes here, and the other two are asked.
-"""
+"""``describe`` for share and streams groups, which have APIs and tables of their own."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from kgtool.cli.describe import epochs, expiry
-from kgtool.cli.describe.present import arranged, put
-from kgtool.cli.describe.query import Found, offset_row
+from kgtool.cli.describe.present import arrange, write_table
+from kgtool.cli.describe.query import DescribedGroup, offset_row
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
@@ -27,19 +24,19 @@ KINDS = ("share", "streams")
 Row = dict[str, Any]
 
 
-def find(
+def query(
     session: Session, output: Output, missing: Mapping[str, ItemError], view: View
-) -> list[Found]:
-    """Look at the share and streams groups among those that seem to be missing.
+) -> list[DescribedGroup]:
+    """Describe the share and streams groups among those that no API of consumer groups knows.
 
-    What is neither, and what can't be described, is told to ``output``.
+    The errors of all others go to ``output``.
     """
     if not missing:
         return []
-    found = session.run(queries.describe_other_groups(session.cluster, list(missing)))
-    others = [one for one in found.values() if one is not None and not isinstance(one, KgError)]
+    answers = session.run(queries.describe_other_groups(session.cluster, list(missing)))
+    others = [one for one in answers.values() if isinstance(one, OtherGroup)]
     for name, error in missing.items():
-        other = found[name]
+        other = answers[name]
         if isinstance(other, KgError):
             output.failed(ItemError.of(other, error.target))
         elif other is None:
@@ -51,33 +48,33 @@ def find(
     if view.kafka_form:
         return []
     if view.name == "offsets":
-        return _find_offsets(session, output, view, others)
+        return _query_offsets(session, output, view, others)
     make = _member_rows if view.name == "members" else _state_rows
-    return [Found(other.description, [], make(other)) for other in others]
+    return [DescribedGroup(other.description, [], make(other)) for other in others]
 
 
-def describe(output: Output, found: Sequence[Found], view: View) -> None:
-    """Show them: offsets group by group, members and states in one table for each type."""
+def show(output: Output, groups: Sequence[DescribedGroup], view: View) -> None:
+    """Show groups: offsets one by one, members and states in one table for each type."""
     if view.name == "offsets":
-        for one in found:
-            _show_offsets(output, view, one)
+        for group in groups:
+            _show_offsets(output, view, group)
         return
     for kind in KINDS:
-        mine = [one for one in found if one.description.type == kind]
-        for one in mine:
+        of_kind = [group for group in groups if group.description.type == kind]
+        for group in of_kind:
             output.done += 1
-            epochs.note(output, one.description)
-        _put(output, view, kind, [row for one in mine for row in one.rows()])
+            epochs.note(output, group.description)
+        _show_table(output, view, kind, [row for group in of_kind for row in group.rows()])
 
 
-def _put(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
-    shown = arranged(found, view)
-    put(output, view, view.text_columns(shown, kind), shown, "\n")
+def _show_table(output: Output, view: View, kind: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    arranged = arrange(rows, view)
+    write_table(output, view, view.text_columns(arranged, kind), arranged, "\n")
 
 
-def _find_offsets(
+def _query_offsets(
     session: Session, output: Output, view: View, others: Sequence[OtherGroup]
-) -> list[Found]:
+) -> list[DescribedGroup]:
     everything = session.run(queries.describe_other_offsets(session.cluster, others))
     expiries = expiry.of_groups(session, output, everything) if view.expiry else {}
 
@@ -86,7 +83,7 @@ def _find_offsets(
         return offset_row(row, view, expiries) | {"type": kind, "start_offset": start}
 
     return [
-        Found(
+        DescribedGroup(
             one.description, one.errors,
             [row for row in one.rows if not view.topics
              or any(spec.covers(row.topic, row.partition) for spec in view.topics)],
@@ -96,18 +93,18 @@ def _find_offsets(
     ]  # fmt: skip
 
 
-def _show_offsets(output: Output, view: View, found: Found) -> None:
-    kind = str(found.description.type)
-    note = kafka_tables.group_note(found.description)
+def _show_offsets(output: Output, view: View, group: DescribedGroup) -> None:
+    kind = str(group.description.type)
+    note = kafka_tables.group_note(group.description)
     if note is not None and output.is_text:
         output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
-    if not found.every and not found.errors:
+    if not group.records and not group.errors:
         what = "start offsets" if kind == "share" else "committed offsets"
-        output.note(f"{kind.capitalize()} group {escape(found.description.group)} has no {what}.")
-    _put(output, view, kind, found.rows())
-    for error in found.errors:
+        output.note(f"{kind.capitalize()} group {escape(group.description.group)} has no {what}.")
+    _show_table(output, view, kind, group.rows())
+    for error in group.errors:
         output.failed(error)
-    output.done += bool(found.every or not found.errors)
+    output.done += bool(group.records or not group.errors)
 
 
 def _member_rows(other: OtherGroup) -> list[Row]:

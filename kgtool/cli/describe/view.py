@@ -1,4 +1,4 @@
-"""What ``describe`` is to show: the view, and everything that its options change about it."""
+"""The view that ``describe`` shows, made of its options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgtool.columns import Column, groups
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
-_KNOWN = {
+_TABLES = {
     "offsets": groups.OFFSETS_TEXT,
     "members": groups.MEMBERS,
     "state": groups.STATE,
@@ -20,7 +20,7 @@ _KNOWN = {
     "by group": groups.BY_GROUP,
     "by topic": groups.BY_TOPIC,
 }
-_OTHERS = {
+_OTHER_TABLES = {
     ("share", "offsets"): groups.SHARE_OFFSETS, ("streams", "offsets"): groups.STREAMS_OFFSETS,
     ("share", "members"): groups.SHARE_MEMBERS, ("streams", "members"): groups.STREAMS_MEMBERS,
     ("share", "state"): groups.OTHER_STATES, ("streams", "state"): groups.OTHER_STATES,
@@ -29,21 +29,19 @@ _ROWS = {"offsets": groups.OFFSETS, "members": groups.MEMBERS, "state": groups.S
 _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_epoch",
             "current_assignment", "target_epoch", "target_assignment", "upgraded",
             "topology_epoch"}  # fmt: skip
-"""Columns that only ``--verbose`` shows."""
+"""Columns of ``--verbose``."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
-"""Columns that no table has unless ``--columns`` names them."""
+"""Columns that only ``--columns`` shows."""
 _IDENTITY = ("group", "topic", "partition", "consumer_id")
-"""Columns that tell a row from the others, where its table has them."""
+"""Columns that identify a row, where its table has them."""
 _RANGE = re.compile(r"\s*(>=|<=|>|<|=)\s*(\d{1,19})\s*", re.ASCII)
-
-
 _SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
           "=": operator.eq}  # fmt: skip
 LagTest = Callable[[int | None], bool]
 
 
 def _lag_test(text: str | None) -> LagTest | None:
-    """Read ``--lag``: ``>1000``, ``>=10``, ``<5``, ``=0``. An unknown lag never is in the range."""
+    """Read ``--lag``: ``>1000``, ``>=10``, ``<5``, ``=0``. No range contains an unknown lag."""
     if text is None:
         return None
     found = _RANGE.fullmatch(text)
@@ -56,7 +54,7 @@ def _lag_test(text: str | None) -> LagTest | None:
 
 
 class View(NamedTuple):
-    """What of the groups is to be shown, and how."""
+    """What ``describe`` shows of groups, and how."""
 
     name: str = "offsets"
     verbose: bool = False
@@ -64,7 +62,7 @@ class View(NamedTuple):
     lagging: bool = False
     lag: LagTest | None = None
     by: str | None = None
-    """``group`` or ``topic``: one row each."""
+    """``group`` or ``topic``: one row for each."""
     time_lag: bool = False
     committed: bool = False
     expiry: bool = False
@@ -84,17 +82,17 @@ class View(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """Whether partitions are left out for their lag."""
+        """Whether partitions are hidden by their lag."""
         return self.lagging or self.lag is not None
 
     def shows(self, row: Any) -> bool:
-        """Whether a row of offsets is shown; ``--lag`` with ``--by`` is about the sums."""
+        """Whether an offset is shown; ``--lag`` with ``--by`` filters the sums instead."""
         is_lagging = not self.lagging or (row.lag or 0) > 0
         return is_lagging and (self.lag is None or self.by is not None or self.lag(row.lag))
 
     @property
-    def is_kafkas(self) -> bool:
-        """Whether Kafka's own tables are to be printed, with nothing more and nothing else."""
+    def is_kafka_table(self) -> bool:
+        """Whether the tables are those of Kafka's tool, byte for byte."""
         own = self.columns or self.sort or self.time_lag or self.committed or self.is_summed
         return self.kafka_form and not (own or self.expiry) and self.watch is None
 
@@ -105,10 +103,10 @@ class View(NamedTuple):
 
     @property
     def collects(self) -> bool:
-        """Whether nothing can be shown before everything is known, in one table for all groups."""
+        """Whether all groups are shown in one table at the end."""
         if self.sort is not None or self.is_summed or self.columns:
             return True
-        return self.name != "offsets" and not self.is_kafkas
+        return self.name != "offsets" and not self.is_kafka_table
 
     @property
     def row_keys(self) -> tuple[str, ...]:
@@ -116,27 +114,27 @@ class View(NamedTuple):
         if self.columns:
             return columns_of.keys(self.columns)
         if self.is_summed:
-            return columns_of.keys(_KNOWN[self.table])
+            return columns_of.keys(_TABLES[self.table])
         keys = columns_of.keys(_ROWS[self.name])
         keys = (*keys, "last_stable_offset") if self.committed else keys
         return (*keys, *groups.EXPIRY_KEYS) if self.expiry else keys
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The keys that tell one row from the others."""
-        known = columns_of.keys(_KNOWN[self.table])
+        """The keys that identify a row."""
+        known = columns_of.keys(_TABLES[self.table])
         return tuple(key for key in _IDENTITY if key in known)
 
     def text_columns(self, found: Sequence[Mapping[str, Any]], kind: str = "") -> list[Column]:
-        """Return the columns of a table: those asked for, or Kafka's and what options add.
+        """Return the columns of a table: those of ``--columns``, or Kafka's and those of options.
 
         :param kind: ``share`` or ``streams``: groups that have tables of their own.
         """
         if self.columns:
             return list(self.columns)
-        known = _KNOWN[self.table]
+        known = _TABLES[self.table]
         if kind and not self.is_summed:
-            known = (*_OTHERS[kind, self.name], *groups.EXPIRY)
+            known = (*_OTHER_TABLES[kind, self.name], *groups.EXPIRY)
         shown = [column for column in known if self._is_shown(column.key, kind, found)]
         if self.name == "state" and not (kind or self.kafka_form):
             shown.insert(1, groups.STATE_TYPE)
@@ -160,17 +158,17 @@ class View(NamedTuple):
         return True
 
 
-def make(
+def build_view(
     name: str,
     given: Mapping[str, Any],
     topics: tuple[TopicSpec, ...] = (),
     *,
     kafka_form: bool = False,
 ) -> View:
-    """Make a view of the values that Click read; UsageError for what does not go together."""
+    """Build a view of the values that Click read; UsageError if they contradict each other."""
     _check(name, given, topics)
     by = given["by"]
-    known = _KNOWN[f"by {by}" if by is not None else "totals" if given["totals"] else name]
+    known = _TABLES[f"by {by}" if by is not None else "totals" if given["totals"] else name]
     columns, sort = given["columns"], given["sort"]
     view = View(
         name, given["verbose"], topics, given["lagging"], _lag_test(given["lag"]), by,
@@ -187,14 +185,14 @@ def make(
     )
 
 
-_ABOUT_OFFSETS = (
+_OF_OFFSETS = (
     "lagging", "lag", "by", "time_lag", "read_committed", "expiry", "totals", "prometheus",
 )  # fmt: skip
 
 
 def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> None:
     if name != "offsets":
-        wrong = [f"--{option.replace('_', '-')}" for option in _ABOUT_OFFSETS if given[option]]
+        wrong = [f"--{option.replace('_', '-')}" for option in _OF_OFFSETS if given[option]]
         wrong += ["--topic"] if topics else []
         if wrong:
             verb = "is" if len(wrong) == 1 else "are"
