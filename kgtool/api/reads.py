@@ -31,7 +31,7 @@ from kgtool.protocol.as_json import to_json
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.protocol.schema import changes
 from kgtool.queries.cluster.coordinators import Placement, locate_groups
-from kgtool.queries.doctor.examine import Ask, Diagnosis, diagnose
+from kgtool.queries.doctor.examine import Diagnosis, DoctorOptions, diagnose
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.groups.share_and_streams import (
@@ -190,7 +190,7 @@ class ReadMethods(AdminConnection):
             def generated_family(name: str) -> str | None:  # named groups are judged one by one
                 return None if named is not None else family(name)
 
-            asked = Ask(now_ms(), within_ms, named is None, generated_family)
+            asked = DoctorOptions(now_ms(), within_ms, named is None, generated_family)
             found = self._run(diagnose(self._cluster, named or list(kinds), kinds, asked))
         return found._replace(errors=list(dict.fromkeys([*errors, *found.errors])))
 

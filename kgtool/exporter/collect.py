@@ -15,7 +15,7 @@ from kgtool.metrics import Metric
 from kgtool.model import GroupOffsets, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.doctor.examine import Diagnosis, judge
-from kgtool.queries.doctor.facts import Ask, Facts, gather_facts
+from kgtool.queries.doctor.facts import DoctorOptions, Facts, gather_facts
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.commit_times import CommitTimes
 from kgtool.retention.generated_names import family
@@ -113,8 +113,8 @@ def collect(settings: Settings, wanted: Wanted) -> Look:
         listed = session.run(list_groups(session.cluster, complete=True))
         kinds = {n: kind for n, kind in listed.consumer_groups.items() if wanted.test(n)}
         clock = now_ms if wanted.time_lag else None
-        ask = Ask(at_ms, wanted.within_ms, True, family, clock=clock)
-        facts = session.run(gather_facts(session.cluster, list(kinds), kinds, ask))
+        options = DoctorOptions(at_ms, wanted.within_ms, True, family, clock=clock)
+        facts = session.run(gather_facts(session.cluster, list(kinds), kinds, options))
         found = session.run(judge(session.cluster, facts))
         errors = [error.name for error in dict.fromkeys([*listed.errors, *found.errors])]
         common = {"cluster_id": session.cluster_id or ""}

@@ -25,7 +25,7 @@ from kgtool.config import Settings
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat, txn_offset_commit
 from kgtool.queries.cluster.offsets_partition import offsets_partition
-from kgtool.queries.doctor import pending
+from kgtool.queries.doctor import transactions
 from kgtool.records.subscription import encode_topics
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
@@ -222,7 +222,7 @@ def past(
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     monkeypatch.chdir(tmp_path)
     # Half a minute more than a timeout is nothing to a person, and much to a test.
-    monkeypatch.setattr(pending, "SLACK_MS", 0)
+    monkeypatch.setattr(transactions, "SLACK_MS", 0)
     return Past(past_cluster, lambda *argv: call(capsys, *argv))
 
 
@@ -443,7 +443,7 @@ def test_a_transaction_that_is_decided(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PrepareCommit, and its marker could not be written: an abort would lose what it commits."""
-    monkeypatch.setattr(pending, "SLACK_MS", 0)
+    monkeypatch.setattr(transactions, "SLACK_MS", 0)
     with Cluster.start("decided", root=tmp_path) as cluster:
         ready.wait_for_coordinators(cluster.state)
         at = cluster.bootstrap

@@ -13,10 +13,9 @@ from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost, KgError
 from kgtool.model import Broker, TopicPartition
 from kgtool.queries.cluster.coordinators import locate_groups
-from kgtool.queries.cluster.open_transactions import open_transactions
 from kgtool.queries.cluster.permissions import permissions
-from kgtool.queries.cluster.transactions import first_commits
-from kgtool.queries.doctor.examine import Ask, diagnose
+from kgtool.queries.cluster.transactions import first_commits, open_transactions
+from kgtool.queries.doctor.examine import DoctorOptions, diagnose
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.groups.share_and_streams import (
@@ -59,8 +58,8 @@ class Plausible(Maker):
         return super().scalar(kind, name)
 
 
-def _ask(text: str) -> Ask:
-    return Ask(10**12, 3_600_000, text == "all", lambda _: None)
+def _ask(text: str) -> DoctorOptions:
+    return DoctorOptions(10**12, 3_600_000, text == "all", lambda _: None)
 
 
 def _others(cluster: Cluster) -> Any:

@@ -26,11 +26,11 @@ from kgtool.protocol.api import describe_configs, describe_groups, metadata
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_rules import BrokerRules
 from kgtool.queries.cluster.offsets_partition import offsets_partition
-from kgtool.queries.cluster.open_transactions import Transaction, Transactions, Writer
+from kgtool.queries.cluster.transactions import ActiveProducer, Transaction, Transactions
 from kgtool.queries.doctor import examine
-from kgtool.queries.doctor.brokers import Brokers, Home, look_at_brokers
+from kgtool.queries.doctor.broker_facts import BrokerFacts, OffsetsTopic, fetch_broker_facts
 from kgtool.queries.doctor.denied import is_denied
-from kgtool.queries.doctor.facts import Ask, Facts
+from kgtool.queries.doctor.facts import DoctorOptions, Facts
 from kgtool.queries.doctor.finding import KINDS, Finding
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry
@@ -53,11 +53,11 @@ def partition(
     )
 
 
-def brokers(*rules: Any, home: Home | None = None, offered: Any = None) -> Brokers:
+def brokers(*rules: Any, home: OffsetsTopic | None = None, offered: Any = None) -> BrokerFacts:
     known = dict(enumerate(rules or (MODERN,), 1))
     whole = {n: partition(1, [1], [1]) for n in range(SIZE)}
     apis = offered or dict.fromkeys(known, {3: (0, 13)})
-    return Brokers(known, apis, home or Home(whole, SIZE, None, "compact"), True)
+    return BrokerFacts(known, apis, home or OffsetsTopic(whole, SIZE, None, "compact"), True)
 
 
 def row(
@@ -77,9 +77,13 @@ def group(name: str, *rows: OffsetRow, state: str = "Empty", **more: Any) -> Gro
     return GroupOffsets(found, list(rows or (row(name),)), [])
 
 
+def family(name: str) -> str | None:
+    return "made-*" if name.startswith("made-") else None
+
+
 def facts(*groups: GroupOffsets, **more: Any) -> Facts:
     given: dict[str, Any] = {
-        "ask": Ask(NOW, 2 * DAY, True, lambda name: "made-*" if name.startswith("made-") else None),
+        "options": DoctorOptions(NOW, 2 * DAY, True, family),
         "groups": list(groups), "brokers": brokers(), "times": {},
         "expiries": Expiries({}, []), "transactions": Transactions(), "later": {},
         "topic_ids": {"orders": None}, "errors": [], **more,
@@ -118,7 +122,7 @@ def test_nothing_is_wrong_with_a_quiet_group() -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# Brokers
+# BrokerFacts
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_generations_of_brokers(rules: r.RuleSet, severity: str | None) -> None:
 
 def test_an_upgrade_that_was_not_finished() -> None:
     old = BrokerRules(r.RULES_2_4, (3, 9), 7 * DAY, 600_000)
-    home = Home({0: partition(1, [1, 2], [1, 2])}, 1, None, "compact")
+    home = OffsetsTopic({0: partition(1, [1, 2], [1, 2])}, 1, None, "compact")
     offered = {1: {3: (0, 13)}, 2: {3: (0, 12)}}
     said = found(brokers=brokers(MODERN, old, home=home, offered=offered))
     assert list(said) == ["brokers-mixed"]
@@ -163,13 +167,13 @@ def test_an_upgrade_that_was_not_finished() -> None:
 def test_retention(kept: list[Any], interval: Any, kinds: list[str]) -> None:
     rules = [BrokerRules(r.RULES_4_1, (4, 1), ms, interval) for ms in kept]
     ids = [*range(1, len(kept) + 1)]
-    home = Home({0: partition(1, ids, ids)}, 1, None, "compact")
+    home = OffsetsTopic({0: partition(1, ids, ids)}, 1, None, "compact")
     assert list(found(brokers=brokers(*rules, home=home))) == kinds
 
 
 def test_brokers_that_are_down() -> None:
     """One that is known and does not answer, one that is only a replica's id any more."""
-    home = Home(
+    home = OffsetsTopic(
         {0: partition(1, [1, 2, 3], [1, 2]), 1: partition(-1, [3], []), 2: partition(1, [1], [1])},
         3, None, "compact",
     )  # fmt: skip
@@ -188,7 +192,7 @@ def test_brokers_that_are_down() -> None:
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_log_that_is_not_only_compacted(policy: str) -> None:
-    home = Home({0: partition(1, [1], [1])}, 1, None, policy)
+    home = OffsetsTopic({0: partition(1, [1], [1])}, 1, None, policy)
     said = found(brokers=brokers(home=home))["offsets-not-compacted"]
     assert said.severity == "problem"
     assert said.fix[0] == "kafka-configs.sh" and "cleanup.policy=compact" in said.fix
@@ -218,20 +222,20 @@ def test_a_coordinator_that_is_loading() -> None:
     cluster = Cluster()
     cluster.brokers = {1: Broker(1, "b1", 9092), 2: Broker(2, "b2", 9092)}
     script = Script(answer)
-    looked = script.run(look_at_brokers(cluster, ["billing"], everywhere=True))
-    assert looked.home.loading == {2: [3]}
+    looked = script.run(fetch_broker_facts(cluster, ["billing"], everywhere=True))
+    assert looked.offsets_topic.loading == {2: [3]}
     # Nobody says whether this login may see all groups: that is no "yes".
     assert looked.sees_all is None
     assert [error.name for error in looked.errors] == ["UNKNOWN_SERVER_ERROR"]
-    assert sorted(looked.home.partitions) == list(range(SIZE))
+    assert sorted(looked.offsets_topic.partitions) == list(range(SIZE))
     probes = [r for _, r in script.calls if isinstance(r, describe_groups.Request)]
     assert "billing" in [name for request in probes for name in request.groups]
     assert len(probes) == 2
     said = found(brokers=looked._replace(rules={1: MODERN, 2: MODERN}, sees_all=True, offered={}))
     assert (said["coordinator-loading"].broker, said["coordinator-loading"].partition) == (2, 3)
 
-    some = script.run(look_at_brokers(cluster, ["billing"], everywhere=False))
-    assert list(some.home.partitions) == [offsets_partition("billing", SIZE)]
+    some = script.run(fetch_broker_facts(cluster, ["billing"], everywhere=False))
+    assert list(some.offsets_topic.partitions) == [offsets_partition("billing", SIZE)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -313,7 +317,7 @@ def open_since(ms: int, timeout_ms: int, partitions: Sequence[int] = (NUMBER,)) 
 
 def seen(*under_way: Transaction, writer: tuple[int, int] | None = None, **more: Any) -> Finding:
     """What is said where everything can be seen; ``writer``: its producer id and its age."""
-    found = {} if writer is None else {NUMBER: (Writer(writer[0], 4711, NOW - writer[1]),)}
+    found = {} if writer is None else {NUMBER: (ActiveProducer(writer[0], 4711, NOW - writer[1]),)}
     whole: dict[str, Any] = {
         "holders": {"paid": frozenset({7})}, "is_complete": True, "longest_ms": 15 * 60_000,
     }  # fmt: skip

@@ -130,7 +130,7 @@ def _examine(
         selection = selection._replace(all_groups=True)
     with open_session(settings) as session:
         chosen = choose(session, output, selection, DOCTOR)
-        ask = examine.Ask(now_ms(), within_ms, is_whole, generated, waiting)
+        ask = examine.DoctorOptions(now_ms(), within_ms, is_whole, generated, waiting)
         return session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
 
 

@@ -1,4 +1,4 @@
-"""What a login may not see, and which findings that costs."""
+"""Findings about missing ACLs, and which other findings can't be made without them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DENIED = (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED,
            codes.CLUSTER_AUTHORIZATION_FAILED)  # fmt: skip
 _HIDDEN = (*_DENIED, codes.UNKNOWN_TOPIC_OR_PARTITION)
 """Some managed clouds say of ``__consumer_offsets`` that there is no such topic."""
-_UNTOLD = "UNKNOWN_RETENTION"
+_NO_RETENTION = "UNKNOWN_RETENTION"
 """Others leave the retention out of the brokers' configuration."""
 OF_THE_LOG = ("expiring", "loses-when-empty", "retention-gap", "topic-recreated")
 """Findings that only ``__consumer_offsets`` has the evidence for."""
@@ -25,16 +25,16 @@ OF_CONFIGS = ("expiring", "loses-when-empty", "retention-gap", "retention-short"
 
 
 def is_denied(error: ItemError) -> bool:
-    """Whether an error says that the log or the configuration may not be read at all."""
+    """Whether an error means that the log or the configuration may not be read at all."""
     if error.target.topic == TOPIC and error.code in _HIDDEN:
         return True
     is_named = error.target.group is not None
-    return (error.code in _DENIED or error.name == _UNTOLD) and not is_named
+    return (error.code in _DENIED or error.name == _NO_RETENTION) and not is_named
 
 
 def find_denied(facts: Facts) -> Iterator[Finding]:
-    """Say what is forbidden; of single groups it is a warning, for they are looked at in vain."""
-    if facts.brokers.sees_all is False and facts.ask.everywhere:
+    """Find what is forbidden; a warning for single groups, which were asked for."""
+    if facts.brokers.sees_all is False and facts.options.everywhere:
         yield _cluster("DESCRIBE", "groups that this login may not DESCRIBE are left out", ())
     yield from _log(facts)
     if any(_configs_denied(rules) for rules in facts.brokers.rules.values()):
@@ -49,12 +49,14 @@ def find_denied(facts: Facts) -> Iterator[Finding]:
 
 def _configs_denied(rules: BrokerRules | KgError) -> bool:
     error = rules.error if isinstance(rules, BrokerRules) else rules
-    return error is not None and (error.code in _DENIED or error.name == _UNTOLD)
+    return error is not None and (error.code in _DENIED or error.name == _NO_RETENTION)
 
 
 def _log(facts: Facts) -> Iterator[Finding]:
     errors = [each for each in facts.times.values() if isinstance(each, KgError)]
-    seen = {error.code for error in [*errors, facts.brokers.home.error] if error is not None}
+    seen = {
+        error.code for error in [*errors, facts.brokers.offsets_topic.error] if error is not None
+    }
     costs = f"not checked without it: {', '.join(OF_THE_LOG)}"
     if seen & set(_DENIED):
         yield Finding(

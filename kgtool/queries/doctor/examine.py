@@ -1,7 +1,7 @@
 """What is wrong with a cluster's groups, or soon will be: the findings of ``kgtool doctor``.
 
-``doctor_facts`` asks the cluster; everything here and in the other ``doctor_*`` modules judges
-what it said, one small function a finding, without a request.
+``facts`` asks the cluster; the other modules judge its answers, one small function a finding,
+without a request.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from kgtool.queries.cluster.broker_rules import UNKNOWN_RULES, BrokerRules
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.doctor.denied import find_denied, is_denied
 from kgtool.queries.doctor.expiry import find_in_retention, find_in_times
-from kgtool.queries.doctor.facts import Ask, Facts, errors_of, gather_facts
+from kgtool.queries.doctor.facts import DoctorOptions, Facts, errors_of, gather_facts
 from kgtool.queries.doctor.finding import KINDS, NOTE, PROBLEM, SEVERITIES, WARNING, Finding
 from kgtool.queries.doctor.members import find_in_members, find_piles
 from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
-from kgtool.queries.doctor.pending import find_pending
+from kgtool.queries.doctor.transactions import find_pending_transactions
 from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
 from kgtool.retention import rules as r
 from kgtool.text import counted, listed, shell_word
 
-__all__ = ["KINDS", "SEVERITIES", "Ask", "Diagnosis", "Finding", "diagnose"]
+__all__ = ["KINDS", "SEVERITIES", "DoctorOptions", "Diagnosis", "Finding", "diagnose"]
 
 
 class Diagnosis(NamedTuple):
-    """The findings, the worst first; how many groups and brokers were looked at, and what could
-    not be. ``is_whole``: the cluster was, not only some groups."""
+    """The findings, the worst first; how many groups and brokers were examined, and what failed.
+
+    ``is_whole``: the whole cluster was examined, not only some groups.
+    """
 
     findings: list[Finding]
     groups: int
@@ -43,24 +45,24 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(
-    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], ask: Ask
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], options: DoctorOptions
 ) -> Operation[Diagnosis]:
-    """Look at groups, and at the cluster as far as it concerns them.
+    """Examine groups, and the cluster as far as it concerns them.
 
-    :param kinds: the types of groups that were listed; those may go away unnoticed.
+    :param kinds: the types of groups that were listed; it is no error if those are deleted now.
     :raises KgError: no broker answered.
     """
-    facts = yield from gather_facts(cluster, groups, kinds, ask)
+    facts = yield from gather_facts(cluster, groups, kinds, options)
     return (yield from judge(cluster, facts))
 
 
 def judge(cluster: Cluster, facts: Facts) -> Operation[Diagnosis]:
-    """Find what is wrong in what was gathered."""
+    """Return the findings in what was gathered."""
     findings = sorted(find_all(facts), key=_rank)
     known = sum(found.description.error is None for found in facts.groups)
     brokers = sum(isinstance(rules, BrokerRules) for rules in facts.brokers.rules.values())
     errors = yield from _name_types(cluster, _errors(facts))
-    return Diagnosis(findings, known, brokers, facts.ask.everywhere, errors)
+    return Diagnosis(findings, known, brokers, facts.options.everywhere, errors)
 
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -75,13 +77,13 @@ def _rank(finding: Finding) -> tuple[int, int, str, str, int]:
 
 def find_all(facts: Facts) -> Iterator[Finding]:
     """Judge everything."""
-    yield from _foreign(facts)
-    if facts.ask.everywhere:
+    yield from _not_kafka(facts)
+    if facts.options.everywhere:
         yield from find_in_brokers(facts)
-    yield from find_in_home(facts)
+    yield from find_in_offsets_topic(facts)
     yield from find_denied(facts)
     yield from no_leader(facts.groups)
-    yield from find_pending(facts)
+    yield from find_pending_transactions(facts)
     yield from find_piles(facts)
     for found in facts.groups:
         yield from find_in_offsets(facts, found)
@@ -90,7 +92,7 @@ def find_all(facts: Facts) -> Iterator[Finding]:
 
 
 def _errors(facts: Facts) -> list[ItemError]:
-    """What could not be looked at, each once; what is only forbidden for all is a finding."""
+    """Return the errors, each once; what is forbidden altogether is a finding instead."""
     found = [error for group in facts.groups for error in _of_group(errors_of(group))]
     asked = [*facts.brokers.errors, *facts.errors]
     for broker, rules in facts.brokers.rules.items():
@@ -102,7 +104,7 @@ def _errors(facts: Facts) -> list[ItemError]:
 
 
 def _name_types(cluster: Cluster, errors: list[ItemError]) -> Operation[list[ItemError]]:
-    """Say of what seems to be missing where it is a share or streams group."""
+    """Replace "not found" where it is a share or streams group."""
     missing = [
         error.target.group
         for error in errors
@@ -126,7 +128,7 @@ def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemErro
 
 
 def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
-    """Say a reason once for all partitions of a group: a broker that is down leads many."""
+    """Yield each reason once for all partitions of a group: a broker that is down leads many."""
     reasons = grouped(((error.name, error.message), error) for error in errors)
     for alike in reasons.values():
         first = alike[0]
@@ -136,11 +138,11 @@ def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Brokers
+# BrokerFacts
 
 
 def find_in_brokers(facts: Facts) -> Iterator[Finding]:
-    """Judge the brokers: who is missing, how old they are, how long they keep offsets."""
+    """Judge the brokers: which are down, how old they are, how long they keep offsets."""
     known = facts.brokers.rules.items()
     rules = {b: x for b, x in known if isinstance(x, BrokerRules) and x.is_kafka}
     yield from _down(facts)
@@ -151,7 +153,7 @@ def find_in_brokers(facts: Facts) -> Iterator[Finding]:
 
 def _down(facts: Facts) -> Iterator[Finding]:
     """Brokers that don't answer, and those that hold replicas and are not in the cluster."""
-    rows = facts.brokers.home.partitions
+    rows = facts.brokers.offsets_topic.partitions
     known = facts.brokers.rules
     for broker, rules in known.items():
         if isinstance(rules, KgError):
@@ -162,20 +164,20 @@ def _down(facts: Facts) -> Iterator[Finding]:
 
 
 def _broker_down(broker: int, why: str, facts: Facts) -> Finding:
-    rows = facts.brokers.home.partitions
+    rows = facts.brokers.offsets_topic.partitions
     held = sum(broker in row.replicas for row in rows.values())
     detail = f"broker {broker}: {why.rstrip('.')}; it holds {held} partitions of {TOPIC}"
     return Finding("broker-down", PROBLEM, detail, {"offsets_partitions": held}, broker=broker)
 
 
-def _foreign(facts: Facts) -> Iterator[Finding]:
-    """Brokers that speak the protocol and are something else: what they lack of it."""
+def _not_kafka(facts: Facts) -> Iterator[Finding]:
+    """Brokers that are not Apache Kafka: what they lack of the protocol."""
     known = facts.brokers.rules.items()
     brokers = [b for b, x in known if isinstance(x, BrokerRules) and not x.is_kafka]
     if not brokers:
         return
     offered = {b: x for b, x in facts.brokers.offered.items() if not isinstance(x, KgError)}
-    lacks = missing_capabilities(offered, has_log=facts.brokers.home.size > 0)
+    lacks = missing_capabilities(offered, has_log=facts.brokers.offsets_topic.size > 0)
     said = "; ".join(f"{each.name} ({each.commands})" for each in lacks)
     detail = "when they remove offsets is unknown" + (f"; they lack {said}" if said else "")
     evidence = {"brokers": sorted(brokers), "lacks": [each.name for each in lacks]}
@@ -218,41 +220,38 @@ def _version(rules: BrokerRules) -> str:
 # __consumer_offsets
 
 
-def find_in_home(facts: Facts) -> Iterator[Finding]:
-    """Judge the topic that holds the groups, or the partitions of it that matter."""
-    home = facts.brokers.home
-    rows = home.partitions
+def find_in_offsets_topic(facts: Facts) -> Iterator[Finding]:
+    """Judge ``__consumer_offsets``, or the partitions of it that matter."""
+    topic = facts.brokers.offsets_topic
+    rows = topic.partitions
     leaderless = [n for n, row in rows.items() if row.leader_id < 0]
     if leaderless:
-        yield _of_home("offsets-no-leader", PROBLEM, facts, leaderless, "have no leader")
+        yield _of_topic("offsets-no-leader", PROBLEM, facts, leaderless, "have no leader")
     behind = [
         n for n, row in rows.items() if row.leader_id >= 0 and len(row.isr) < len(row.replicas)
     ]
     if behind:
-        yield _of_home("offsets-under-replicated", WARNING, facts, behind, "lack replicas in sync")
-    for broker, numbers in home.loading.items():
-        finding = _of_home("coordinator-loading", WARNING, facts, numbers, "are being loaded")
+        yield _of_topic("offsets-under-replicated", WARNING, facts, behind, "lack replicas in sync")
+    for broker, numbers in topic.loading.items():
+        finding = _of_topic("coordinator-loading", WARNING, facts, numbers, "are being loaded")
         yield finding._replace(broker=broker, detail=f"broker {broker}: {finding.detail}")
-    if facts.ask.everywhere:
+    if facts.options.everywhere:
         yield from _set_up(facts)
 
 
-def _of_home(kind: str, severity: str, facts: Facts, numbers: Sequence[int], what: str) -> Finding:
-    shown = listed(sorted(numbers), 5)
-    detail = f"{len(numbers)} of {facts.brokers.home.size} partitions {what} ({shown})"
-    rows = facts.brokers.home.partitions
+def _of_topic(kind: str, severity: str, facts: Facts, numbers: Sequence[int], what: str) -> Finding:
+    topic, rows = facts.brokers.offsets_topic, facts.brokers.offsets_topic.partitions
+    detail = f"{len(numbers)} of {topic.size} partitions {what} ({listed(sorted(numbers), 5)})"
     absent = sorted({b for n in numbers for b in set(rows[n].replicas) - set(rows[n].isr)})
-    evidence = {
-        "partitions": sorted(numbers), "of": facts.brokers.home.size, "not_in_sync": absent,
-    }  # fmt: skip
+    evidence = {"partitions": sorted(numbers), "of": topic.size, "not_in_sync": absent}
     one = numbers[0] if len(numbers) == 1 else None
     return Finding(kind, severity, detail, evidence, (), None, TOPIC, one)
 
 
 def _set_up(facts: Facts) -> Iterator[Finding]:
-    """How the topic was made: what is wrong with it is wrong for ever."""
-    home = facts.brokers.home
-    policy = home.cleanup_policy
+    """The topic's configuration, which stays as it was created."""
+    topic = facts.brokers.offsets_topic
+    policy = topic.cleanup_policy
     if policy is not None and policy != "compact":
         fix = (
             "kafka-configs.sh", "--alter", "--entity-type", "topics", "--entity-name", TOPIC,
@@ -262,7 +261,7 @@ def _set_up(facts: Facts) -> Iterator[Finding]:
             "offsets-not-compacted", PROBLEM, f"cleanup.policy={policy}",
             {"cleanup_policy": policy}, fix, topic=TOPIC,
         )  # fmt: skip
-    least = min((len(row.replicas) for row in home.partitions.values()), default=0)
+    least = min((len(row.replicas) for row in topic.partitions.values()), default=0)
     brokers = len(facts.brokers.rules)
     if least and least < min(3, brokers):
         detail = f"{counted(least, 'replica')} on {counted(brokers, 'broker')}"

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds about time: what expires soon, whether the retention fits the groups."""
+"""Findings about time: what expires soon, whether the retention fits the groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kgtool.model import GroupOffsets, OffsetRow, TopicPartition
 from kgtool.queries.cluster.broker_rules import BrokerRules
-from kgtool.queries.doctor.facts import Facts
+from kgtool.queries.doctor.facts import Facts, is_abandoned
 from kgtool.queries.doctor.finding import NOTE, WARNING, Finding, file_name
 from kgtool.queries.doctor.offsets import is_ghost
 from kgtool.queries.log.commit_times import CommitTimes
@@ -16,14 +16,14 @@ from kgtool.retention import rules as r
 from kgtool.text import DAY_MS, counted, span
 
 SHORT_MS = 3 * DAY_MS
-"""Consumers that are stopped on a Friday evening come back on Monday morning, or on Tuesday."""
+"""Consumers that are stopped on a Friday evening are started on Monday morning, or on Tuesday."""
 RARE_CHECK = 10
-"""A check interval of more than a tenth of the retention, and of more than an hour, is rare."""
+"""Checks are rare at more than a tenth of the retention, and more than an hour."""
 HOUR_MS = 3_600_000
 
 
 class _Row(NamedTuple):
-    """An offset that somebody may miss, and what becomes of it."""
+    """An offset that is in use, and when it expires."""
 
     row: OffsetRow
     expiry: Expiry
@@ -31,11 +31,11 @@ class _Row(NamedTuple):
 
 
 def find_in_times(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
-    """Say what one group is about to lose, or may lose sooner than it seems."""
+    """Find what one group is about to lose, or may lose sooner than it seems."""
     group = found.description
-    if group.error is not None or (group.is_empty and facts.ask.family(group.group) is not None):
-        return  # an Empty group with a name that a tool has made up is part of a pile at most
-    rows = list(_missed(facts, found))
+    if is_abandoned(facts, group):
+        return
+    rows = list(_in_use(facts, found))
     due = [each for each in rows if _is_due(facts, each)]
     if due:
         yield _expiring(facts, found, due)
@@ -47,8 +47,8 @@ def find_in_times(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
     yield from _gap(facts, found, [each for each in rows if each not in due], broker.retention_ms)
 
 
-def _missed(facts: Facts, found: GroupOffsets) -> Iterator[_Row]:
-    """Leave out what nobody reads: dropped topics, topics that are gone."""
+def _in_use(facts: Facts, found: GroupOffsets) -> Iterator[_Row]:
+    """Leave out topics that no member subscribes to, and deleted ones."""
     group = found.description
     known = facts.expiries.groups.get(group.group)
     times = facts.times.get(group.group)
@@ -65,7 +65,7 @@ def _missed(facts: Facts, found: GroupOffsets) -> Iterator[_Row]:
 
 def _is_due(facts: Facts, each: _Row) -> bool:
     at = each.expiry.expires_at_ms
-    return at is not None and at <= facts.ask.now_ms + facts.ask.within_ms
+    return at is not None and at <= facts.options.now_ms + facts.options.within_ms
 
 
 def _broker(facts: Facts, group: str) -> BrokerRules | None:
@@ -77,7 +77,7 @@ def _expiring(facts: Facts, found: GroupOffsets, due: list[_Row]) -> Finding:
     group = found.description.group
     first = min(due, key=lambda each: each.expiry.expires_at_ms or 0).expiry
     last = max(each.expiry.expires_at_ms or 0 for each in due)
-    left = (first.expires_at_ms or 0) - facts.ask.now_ms
+    left = (first.expires_at_ms or 0) - facts.options.now_ms
     when = f"the first in {span(left)}" if left > 0 else "the first at the next check"
     of = sum(row.current_offset is not None for row in found.rows)
     evidence = {
@@ -95,7 +95,7 @@ def _loses_when_empty(
     facts: Facts, found: GroupOffsets, rows: list[_Row], retention_ms: int
 ) -> Iterator[Finding]:
     """KIP-848: an Empty group's offsets go by the time of each commit alone."""
-    limit = facts.ask.now_ms - retention_ms
+    limit = facts.options.now_ms - retention_ms
     before = _before_ms(facts, found.description.group)
     old = [
         each
@@ -119,18 +119,18 @@ def _loses_when_empty(
 
 
 def _before_ms(facts: Facts, group: str) -> int:
-    """Return when all was committed that the log was not read far enough back for."""
+    """Return the time before which commits were made that the log was not read back to."""
     times = facts.times.get(group)
     before = times.before_ms if isinstance(times, CommitTimes) else None
-    return before if before is not None else facts.ask.now_ms
+    return before if before is not None else facts.options.now_ms
 
 
 def _gap(
     facts: Facts, found: GroupOffsets, rows: list[_Row], retention_ms: int
 ) -> Iterator[Finding]:
-    """A working consumer that is judged by each commit's own time, and commits one rarely."""
+    """A working consumer whose offsets expire by commit time, and that rarely commits one."""
     by_commit = [
-        (facts.ask.now_ms - each.committed_at_ms, each.row)
+        (facts.options.now_ms - each.committed_at_ms, each.row)
         for each in rows
         if each.expiry.rule == r.RULE_COMMIT and each.committed_at_ms is not None
     ]

@@ -1,4 +1,4 @@
-"""Everything that ``doctor`` looks at, gathered with as few requests as that takes."""
+"""Everything that ``doctor`` judges, gathered with as few requests as possible."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_rules import BrokerRules
 from kgtool.queries.cluster.offsets_partition import offsets_partition
-from kgtool.queries.cluster.open_transactions import Transactions, open_transactions
-from kgtool.queries.doctor.brokers import Brokers, look_at_brokers
+from kgtool.queries.cluster.transactions import Transactions, open_transactions
+from kgtool.queries.doctor.broker_facts import BrokerFacts, fetch_broker_facts
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.log.commit_times import CommitTimes, commit_times, read_log
 from kgtool.queries.log.expiry import (
@@ -28,77 +28,79 @@ from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.retention.rules import RULES_4_1
 
 SETTLE_S = 6.0
-"""Between two looks at a group that rebalances: more than the 5 s between the heartbeats of
-KIP-848 members (``group.consumer.heartbeat.interval.ms``)."""
+"""Between two descriptions of a group that rebalances: more than the 5 s between the heartbeats
+of KIP-848 members (``group.consumer.heartbeat.interval.ms``)."""
 
 GROUPS_SHARE, LOG_SHARE = 0.7, 0.9
-"""Of the time that is left: what the groups themselves may take, then the log. Somebody who does
-not answer leaves time for what was found to be judged."""
-
-Family = Callable[[str], "str | None"]
-"""Returns the family of a name that a tool has made up; None for other names."""
+"""Of the time that is left, for the groups themselves, then for the log: a broker that does not
+answer leaves time for the rest."""
 
 
-class Ask(NamedTuple):
-    """What is asked for. Times in ms; ``everywhere``: of the whole cluster, not of some groups."""
+class DoctorOptions(NamedTuple):
+    """Times in ms; ``everywhere``: examine the whole cluster, not only some groups."""
 
     now_ms: int
     within_ms: int
     everywhere: bool
-    family: Family
+    family: Callable[[str], str | None]
+    """Returns the family of a generated group name; None for other names."""
     waiting: Callable[[int], None] | None = None
-    """Told before ``SETTLE_S`` are waited for, for how many groups."""
+    """Called with the number of rebalancing groups before a pause of ``SETTLE_S``."""
     clock: Callable[[], int] | None = None
-    """Find out ``lag_ms`` too, by this clock."""
+    """Find ``lag_ms`` too, by this clock."""
 
 
 class Facts(NamedTuple):
     """What was found. ``groups`` without those that were deleted since they were listed.
 
-    ``times`` and ``expiries`` are empty where no group has offsets; ``later``: how groups were,
-    some seconds on, that did not look settled; ``topic_ids``: as they are now.
+    ``times`` and ``expiries`` are empty where no group has offsets; ``later``: groups that were
+    not settled, described some seconds later; ``topic_ids``: the current ones. ``errors``: all but
+    those of the groups themselves.
     """
 
-    ask: Ask
+    options: DoctorOptions
     groups: list[GroupOffsets]
-    brokers: Brokers
+    brokers: BrokerFacts
     times: Mapping[str, CommitTimes | KgError]
     expiries: Expiries
     transactions: Transactions
     later: Mapping[str, GroupDescription]
     topic_ids: Mapping[str, str | None]
     errors: list[ItemError]
-    """What could not be looked at, but for the errors that groups have themselves."""
 
 
 def gather_facts(
-    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], ask: Ask
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], options: DoctorOptions
 ) -> Operation[Facts]:
-    """Look at the cluster and at groups.
+    """Ask the cluster.
 
-    :param kinds: the types of groups that were listed: those may go away unnoticed.
+    :param kinds: the types of groups that were listed; it is no error if those are deleted now.
     """
     described, brokers = yield from gather(
         [
-            within(describe_offsets(cluster, groups, kinds=kinds, clock=ask.clock), GROUPS_SHARE),
-            within(look_at_brokers(cluster, groups, everywhere=ask.everywhere), GROUPS_SHARE),
+            within(
+                describe_offsets(cluster, groups, kinds=kinds, clock=options.clock), GROUPS_SHARE
+            ),
+            within(
+                fetch_broker_facts(cluster, groups, everywhere=options.everywhere), GROUPS_SHARE
+            ),
         ]
     )
-    found = [g for g in described if not (_is_gone(g) and g.description.group in kinds)]
+    found = [g for g in described if not (_is_missing(g) and g.description.group in kinds)]
     topic_ids = {
         name: id_text(topic.topic_id) for name, topic in cluster.topics.items() if not topic.error
     }
     (times, expiries, errors), transactions, later = yield from gather(
         [
-            within(_of_the_log(cluster, found, brokers, ask), LOG_SHARE),
+            within(_log_facts(cluster, found, brokers, options), LOG_SHARE),
             within(_transactions(cluster, found, brokers), LOG_SHARE),
-            _look_again(cluster, found, kinds, ask),
+            _describe_again(cluster, found, kinds, options),
         ]
     )
-    return Facts(ask, found, brokers, times, expiries, transactions, later, topic_ids, errors)
+    return Facts(options, found, brokers, times, expiries, transactions, later, topic_ids, errors)
 
 
-def _is_gone(found: GroupOffsets) -> bool:
+def _is_missing(found: GroupOffsets) -> bool:
     error = found.description.error
     return error is not None and error.code == codes.GROUP_ID_NOT_FOUND
 
@@ -106,21 +108,21 @@ def _is_gone(found: GroupOffsets) -> bool:
 _Log = tuple[dict[str, "CommitTimes | KgError"], Expiries, list[ItemError]]
 
 
-def _of_the_log(
-    cluster: Cluster, groups: Sequence[GroupOffsets], brokers: Brokers, ask: Ask
+def _log_facts(
+    cluster: Cluster, groups: Sequence[GroupOffsets], brokers: BrokerFacts, options: DoctorOptions
 ) -> Operation[_Log]:
-    """Find out when offsets were committed, of which topic, and when they expire."""
+    """Find when offsets were committed, for which topic, and when they expire."""
     asked = [Question.of_rows(found) for found in groups if found.description.error is None]
     questions = [question for question in asked if question.pending]
     if not questions:
         return {}, Expiries({}, []), []
     wanted = {question.description.group: question.pending for question in questions}
-    since_ms = ask.now_ms - (brokers.retention_ms or USUAL_RETENTION_MS) - SLACK_MS
+    since_ms = options.now_ms - (brokers.retention_ms or USUAL_RETENTION_MS) - SLACK_MS
     try:
         log = yield from read_log(cluster, list(wanted), since_ms)
         times = commit_times(log, wanted)
         expiries = yield from find_expiries(
-            cluster, questions, ask.now_ms, all_times=False, log=log
+            cluster, questions, options.now_ms, all_times=False, log=log
         )
     except KgError as error:
         return {}, Expiries({}, []), [ItemError.of(error, Target())]
@@ -128,10 +130,10 @@ def _of_the_log(
 
 
 def _transactions(
-    cluster: Cluster, groups: Sequence[GroupOffsets], brokers: Brokers
+    cluster: Cluster, groups: Sequence[GroupOffsets], brokers: BrokerFacts
 ) -> Operation[Transactions]:
-    """Look for the transactions that hold back commits of groups."""
-    rows, count = brokers.home.partitions, brokers.home.size
+    """Find the transactions that hold back commits of groups."""
+    rows, count = brokers.offsets_topic.partitions, brokers.offsets_topic.size
     homes = {
         found.description.group: offsets_partition(found.description.group, count)
         for found in groups
@@ -143,15 +145,15 @@ def _transactions(
     return open_transactions(cluster, homes, leaders, next(known, RULES_4_1))
 
 
-def _look_again(
-    cluster: Cluster, groups: Sequence[GroupOffsets], kinds: dict[str, str], ask: Ask
+def _describe_again(
+    cluster: Cluster, groups: Sequence[GroupOffsets], kinds: dict[str, str], options: DoctorOptions
 ) -> Operation[dict[str, GroupDescription]]:
-    """Describe groups that are not settled once more, some seconds later."""
+    """Describe groups that are not settled again, some seconds later."""
     names = [found.description.group for found in groups if not is_settled(found.description)]
     if not names:
         return {}
-    if ask.waiting is not None:
-        ask.waiting(len(names))
+    if options.waiting is not None:
+        options.waiting(len(names))
     yield Pause(SETTLE_S)
     later = yield from describe_groups(cluster, names, kinds)
     return {found.group: found for found in later}
@@ -163,10 +165,17 @@ def errors_of(found: GroupOffsets) -> list[ItemError]:
     return found.errors if error is None or found.errors else [error]
 
 
-def is_behind(member: Member, group: GroupDescription) -> bool:
-    """Whether a member of a KIP-848 group has something to give up, or has not come back since.
+def is_abandoned(facts: Facts, group: GroupDescription) -> bool:
+    """Whether a group is unknown, or Empty with a generated name: part of a pile at most."""
+    if group.error is not None:
+        return True
+    return group.is_empty and facts.options.family(group.group) is not None
 
-    Whoever waits for what others are to give up is at the group's epoch.
+
+def is_behind(member: Member, group: GroupDescription) -> bool:
+    """Whether a member of a KIP-848 group has partitions to revoke, or no heartbeat since.
+
+    A member that waits for partitions of others is at the group's epoch.
     """
     if member.epoch is None or group.group_epoch is None:
         return False
@@ -174,7 +183,7 @@ def is_behind(member: Member, group: GroupDescription) -> bool:
 
 
 def is_settled(group: GroupDescription) -> bool:
-    """Whether nobody has to do anything before all of the group reads."""
+    """Whether no member has to act before all of them can read."""
     if group.error is not None:
         return True
     return not (group.is_rebalancing or any(is_behind(m, group) for m in group.members))

@@ -1,4 +1,4 @@
-"""What ``doctor`` can find: the kinds of findings, and one finding with its evidence."""
+"""The kinds of findings of ``doctor``, and one finding with its evidence."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 PROBLEM, WARNING, NOTE = "problem", "warning", "note"
 SEVERITIES = (PROBLEM, WARNING, NOTE)
-"""``problem``: data is lost or unreachable, or is about to be read twice; ``warning``: it comes to
-that if nobody does anything, or lags are wrong; ``note``: good to know, nothing is wrong."""
+"""``problem``: data is lost or unreachable, or is about to be read twice; ``warning``: it may
+become a problem, or lags are wrong; ``note``: good to know, nothing is wrong."""
 
 IDLE = "2d"
-"""How long what a suggested cleanup deletes was idle: long enough for jobs that run every day, and
-well within the retention, after which brokers delete it by themselves."""
+"""Idle time in suggested cleanups: long enough for daily jobs, and well within the retention, after
+which brokers delete offsets by themselves."""
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "broker-down": (
@@ -123,8 +123,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "Findings may be missing because of it.",
     ),
 }  # fmt: skip
-"""Each kind with its title and why it matters, in the order of the page. The words of the keys are
-what scripts look for, so they never change."""
+"""Each kind with its title and why it matters, in the order of the page. Scripts look for the
+keys, so they never change."""
 
 
 class Finding(NamedTuple):
@@ -147,7 +147,7 @@ class Finding(NamedTuple):
 
 
 def file_name(text: str, otherwise: str) -> str:
-    """Make a name for a JSON file out of a group's or a family's.
+    """Return a name for a JSON file, made from the name of a group or family.
 
     >>> file_name("team a: orders/v2-*", "groups")
     'teamaordersv2.json'

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds about groups as such: rebalances, stuck members, piles of dead groups."""
+"""Findings about groups as such: rebalances, stuck members, piles of dead groups."""
 
 from __future__ import annotations
 
@@ -11,41 +11,35 @@ from kgtool.queries.doctor.finding import IDLE, NOTE, WARNING, Finding, file_nam
 from kgtool.text import counted
 
 PILE = 20
-"""So many Empty groups of one family are a pile."""
+"""The number of Empty groups of one family that are a pile."""
 _OWN_PARTS = re.compile(
     r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|\d+(?:[-_.:T]\d+)*"
 )
-"""What names of one family differ in: UUIDs, numbers, dates and times."""
+"""The parts in which names of one family differ: UUIDs, numbers, dates and times."""
 
 
 def find_in_members(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
-    """Say what did not settle between two looks."""
+    """Find what did not settle between two descriptions."""
     before = found.description
     after = facts.later.get(before.group)
     if after is None or after.error is not None or is_settled(after):
         return
     behind = list(_behind(before, after))
     yield from behind
-    stands = before.is_rebalancing and after.is_rebalancing and not _moved(before, after)
-    if stands and not behind:
+    is_stuck = after.is_rebalancing and _progress(before) == _progress(after)
+    if is_stuck and not behind:
         yield _rebalancing(before, after)
 
 
-def _moved(before: GroupDescription, after: GroupDescription) -> bool:
-    """Whether something has happened: another epoch, other members, another step."""
-    return (
-        before.group_epoch != after.group_epoch
-        or {m.member_id: m.epoch for m in before.members}
-        != {m.member_id: m.epoch for m in after.members}
-        or before.state != after.state
-    )
+def _progress(group: GroupDescription) -> tuple[object, ...]:
+    return group.state, group.group_epoch, {m.member_id: m.epoch for m in group.members}
 
 
 def _rebalancing(before: GroupDescription, after: GroupDescription) -> Finding:
     waited = round(SETTLE_S * 1000)
     who = counted(len(after.members), "member")
-    # No command: the coordinator itself evicts who has not rejoined when the rebalance timeout is
-    # over, and nothing that brokers tell says when that is.
+    # No command: the coordinator itself evicts members that have not rejoined when the rebalance
+    # timeout is over, and no API tells when that is.
     detail = f"{after.state}, {who}, no progress in {SETTLE_S:.0f} s"
     evidence = {
         "state": after.state, "members": len(after.members), "waited_ms": waited,
@@ -55,15 +49,11 @@ def _rebalancing(before: GroupDescription, after: GroupDescription) -> Finding:
 
 
 def _behind(before: GroupDescription, after: GroupDescription) -> Iterator[Finding]:
-    """KIP-848: a member that neither gave up nor took over anything, nor went on an epoch."""
-    known = {member.member_id: member for member in before.members}
+    """KIP-848: a member whose assignment, target and epoch did not change."""
+    known = {m.member_id: (m.epoch, m.assignment, m.target) for m in before.members}
     for member in after.members:
-        old = known.get(member.member_id)
-        if old is None or not is_behind(member, after):
-            continue
-        if (old.epoch, old.assignment, old.target) == (
-            member.epoch, member.assignment, member.target,
-        ):  # fmt: skip
+        same = (member.epoch, member.assignment, member.target)
+        if is_behind(member, after) and known.get(member.member_id) == same:
             yield _member(after, member)
 
 
@@ -85,10 +75,10 @@ def _member(group: GroupDescription, member: Member) -> Finding:
 
 
 def find_piles(facts: Facts) -> Iterator[Finding]:
-    """Fold Empty groups into families; many of a kind are a pile.
+    """Count Empty groups by family; many of one are a pile.
 
-    A family that no tool is known for, told by numbers alone, is only a note: ``shard-17`` may
-    well come back.
+    A family that is only recognised by numbers is a note: consumers of ``shard-17`` may well be
+    started again.
     """
     made: dict[str, list[GroupOffsets]] = {}
     alike: dict[str, list[GroupOffsets]] = {}
@@ -96,7 +86,7 @@ def find_piles(facts: Facts) -> Iterator[Finding]:
         group = found.description
         if group.error is not None or not group.is_empty:
             continue
-        family = facts.ask.family(group.group)
+        family = facts.options.family(group.group)
         if family is not None:
             made.setdefault(family, []).append(found)
             continue
@@ -113,7 +103,7 @@ def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding
     offsets = sum(row.current_offset is not None for found in groups for row in found.rows)
     detail = f"{family}: {counted(len(groups), 'group')} without members, {offsets} offsets"
     evidence = {"family": family, "groups": len(groups), "offsets": offsets}
-    # A family's own name may hold what a glob would read as something else.
+    # A family's name may contain what a glob would take for a wildcard.
     glob = re.sub(r"[\[?]", "[\\g<0>]", family)
     out = file_name(family, "groups")
     fix = (

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds wrong with the offsets that groups have committed."""
+"""Findings about the offsets that groups have committed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
-from kgtool.queries.doctor.facts import Facts
+from kgtool.queries.doctor.facts import Facts, is_abandoned
 from kgtool.queries.doctor.finding import IDLE, PROBLEM, WARNING, Finding, file_name
 from kgtool.queries.log.commit_times import CommitTimes
 from kgtool.retention.rules import RULE_COMMIT
@@ -17,10 +17,10 @@ Rows = dict[str, list[OffsetRow]]
 
 
 def find_in_offsets(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
-    """Say what is wrong with one group's offsets, an offset at a time."""
+    """Find what is wrong with one group's offsets, an offset at a time."""
     group = found.description
-    if group.error is not None or (group.is_empty and facts.ask.family(group.group) is not None):
-        return  # what nobody comes back to is a pile at most
+    if is_abandoned(facts, group):
+        return
     kinds: dict[Callable[..., Iterator[Finding]], Rows] = {}
     for row in found.rows:
         kind = _kind(facts, group, row)
@@ -34,7 +34,7 @@ def find_in_offsets(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
 def _kind(
     facts: Facts, group: GroupDescription, row: OffsetRow
 ) -> Callable[..., Iterator[Finding]] | None:
-    """Choose the one thing to say of an offset: where nobody reads, its place does not matter."""
+    """Choose one finding for an offset: without a subscriber its position does not matter."""
     if row.current_offset is None:
         return None
     if row.status == "unknown-topic":
@@ -51,8 +51,8 @@ def _kind(
 def is_ghost(facts: Facts, group: GroupDescription, row: OffsetRow) -> bool:
     """Whether no member of a living group subscribes to the topic of a committed offset.
 
-    What a regular expression stands for only the log says: an offset that is judged by its commit
-    is held by nobody.
+    Only the log tells what a regular expression matches: an offset that expires by its commit time
+    has no subscriber.
     """
     if group.is_empty or group.is_rebalancing or not group.members or row.current_offset is None:
         return False
@@ -85,7 +85,7 @@ def _is_other_topic(facts: Facts, row: OffsetRow) -> bool:
 def beyond_end(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
-    """Committed > log end, asked twice: truncated (unclean election), or re-created."""
+    """Committed > log end, twice in a row: truncated (unclean election), or re-created."""
     other = [row for row in rows if _is_other_topic(facts, row)]
     yield from _of_another_log(
         "beyond-end", facts, group, other, "the log ends at {end}, the topic was re-created"
@@ -93,7 +93,7 @@ def beyond_end(
     same = [row for row in rows if row not in other]
     if not same:
         return
-    # Unread is what was written since the last commit, however much was cut off.
+    # What was written since the last commit is unread, however much was truncated.
     fix = _reset(group, same, "--to-datetime", _last_commit(facts, same))
     for row in same:
         detail = f"committed {row.current_offset}, the log ends at {row.log_end_offset}"
@@ -103,7 +103,7 @@ def beyond_end(
 def topic_recreated(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
-    """The commit's topic id (OffsetCommitValue v4, 4.1+) is another than the topic's now."""
+    """The commit's topic id (OffsetCommitValue v4, 4.1+) is not the topic's current one."""
     said = "in a topic of the same name, which is gone"
     yield from _of_another_log("topic-recreated", facts, group, rows, said)
 
@@ -111,7 +111,7 @@ def topic_recreated(
 def _of_another_log(
     kind: str, facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow], said: str
 ) -> Iterator[Finding]:
-    """The group has read nothing of the topic that is there now."""
+    """The group has read nothing of the current topic."""
     for row in rows:
         detail = f"committed {row.current_offset}, {said.format(end=row.log_end_offset)}"
         evidence = _two_logs(facts, group, row)
@@ -124,7 +124,7 @@ def _two_logs(facts: Facts, group: GroupDescription, row: OffsetRow) -> dict[str
 
 
 def _last_commit(facts: Facts, rows: Sequence[OffsetRow]) -> str:
-    """Return when the first of some rows was committed; ``TIME`` where the log does not tell."""
+    """Return when the first of some rows was committed; ``TIME`` where that is unknown."""
     times = facts.times.get(rows[0].group)
     if not isinstance(times, CommitTimes):
         return "TIME"
@@ -151,7 +151,7 @@ def before_start(
 def topic_gone(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
-    """Brokers refuse OffsetDelete where the topic is gone: the group is rebuilt without it."""
+    """Brokers refuse OffsetDelete for deleted topics: the group is rebuilt without them."""
     topic = rows[0].topic
     out = file_name(f"orphans-{group.group}", "orphans")
     fix = (
@@ -192,7 +192,7 @@ _WRONG = {"beyond-end": beyond_end, "before-start": before_start}
 
 
 def no_leader(groups: Sequence[GroupOffsets]) -> Iterator[Finding]:
-    """Say of each partition that nobody leads how many groups wait for it."""
+    """Find partitions without a leader, and how many groups wait for them."""
     waiting: dict[TopicPartition, int] = {}
     for found in groups:
         for row in found.rows:
@@ -226,7 +226,7 @@ def _offset(
 
 
 def _reset(group: GroupDescription, rows: Sequence[OffsetRow], *to: str) -> tuple[str, ...]:
-    """Return the command that moves offsets; a group with members has to be stopped meanwhile."""
+    """Return the command that moves offsets; a group with members has to be stopped first."""
     place = f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
     wait = () if group.is_empty else ("--wait-empty", "10m")
     return (

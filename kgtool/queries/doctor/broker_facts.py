@@ -1,4 +1,4 @@
-"""What ``doctor`` asks of brokers: their rules and versions, and how ``__consumer_offsets`` is."""
+"""Facts about brokers: their rules and versions, and the state of ``__consumer_offsets``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, need_brokers
-from kgtool.client.ops import Operation, call, gather
+from kgtool.client.ops import Operation, call, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol import codes
@@ -23,34 +23,31 @@ from kgtool.queries.cluster.permissions import NOT_SAID, operations_on_cluster
 _PROBE_TRIES = 60
 """Names that are tried for each partition, to find one that belongs there."""
 
-Offered = Mapping[int, tuple[int, int]]
 
+class OffsetsTopic(NamedTuple):
+    """``__consumer_offsets``: its partitions as Metadata shows them, or why they are unknown.
 
-class Home(NamedTuple):
-    """``__consumer_offsets``: its partitions as Metadata shows them, or why that is unknown.
-
-    ``loading``: broker id → the partitions that it is still reading. Nothing of it is an error on
-    a cluster where nobody has ever committed.
+    ``partitions`` are those of interest, of ``size``. ``loading``: broker id → the partitions that
+    it is still loading. No topic is no error: nothing was ever committed then.
     """
 
     partitions: Mapping[int, Any]
     size: int = 0
-    """How many partitions it has; ``partitions`` are those of interest."""
     error: KgError | None = None
     cleanup_policy: str | None = None
     loading: Mapping[int, Sequence[int]] = {}
 
 
-class Brokers(NamedTuple):
+class BrokerFacts(NamedTuple):
     """All brokers of the cluster by id; a KgError for one that does not answer.
 
-    ``sees_all``: whether this login may see every group; None where the cluster doesn't tell.
-    ``errors``: what else was asked and not answered.
+    ``sees_all``: whether this login may see every group; None where that is unknown. ``errors``:
+    of the other requests.
     """
 
     rules: Mapping[int, BrokerRules | KgError]
-    offered: Mapping[int, Offered | KgError]
-    home: Home
+    offered: Mapping[int, Mapping[int, tuple[int, int]] | KgError]
+    offsets_topic: OffsetsTopic
     sees_all: bool | None
     errors: Sequence[ItemError] = ()
 
@@ -67,9 +64,9 @@ class Brokers(NamedTuple):
         return all(release >= (2, 4) for release in known)
 
 
-def look_at_brokers(
+def fetch_broker_facts(
     cluster: Cluster, groups: Iterable[str], *, everywhere: bool
-) -> Operation[Brokers]:
+) -> Operation[BrokerFacts]:
     """Ask every broker once.
 
     :param groups: those whose partitions of ``__consumer_offsets`` are of interest.
@@ -78,15 +75,15 @@ def look_at_brokers(
     yield from need_brokers(cluster)
     ids = sorted(cluster.brokers)
     errors: list[ItemError] = []
-    rules, offered, home, sees_all = yield from gather(
+    rules, offered, topic, sees_all = yield from gather(
         [
             rules_of(cluster, ids),
             offered_by(ids),
-            _home(cluster, groups, everywhere, errors),
+            _offsets_topic(cluster, groups, everywhere, errors),
             _sees_all(cluster, errors),
         ]
     )
-    return Brokers(rules, offered, home, sees_all, errors)
+    return BrokerFacts(rules, offered, topic, sees_all, errors)
 
 
 def _sees_all(cluster: Cluster, errors: list[ItemError]) -> Operation[bool | None]:
@@ -95,33 +92,33 @@ def _sees_all(cluster: Cluster, errors: list[ItemError]) -> Operation[bool | Non
     if isinstance(bits, KgError):
         errors.append(ItemError.of(bits, Target()))
         return None
-    # Who may not DESCRIBE the cluster is told nothing of what else is allowed either.
+    # Without DESCRIBE on the cluster all other bits are 0 too.
     return None if bits == NOT_SAID else bits != 0
 
 
-def _home(
+def _offsets_topic(
     cluster: Cluster, groups: Iterable[str], everywhere: bool, errors: list[ItemError]
-) -> Operation[Home]:
+) -> Operation[OffsetsTopic]:
     reply = yield from ask_metadata(cluster, [TOPIC])
     if isinstance(reply, KgError):
         errors.append(ItemError.of(reply, Target(topic=TOPIC)))
-        return Home({}, 0, reply)
+        return OffsetsTopic({}, 0, reply)
     missing = metadata.Topic(error_code=codes.UNKNOWN_TOPIC_OR_PARTITION)
     topic = next((row for row in reply.topics if row.name == TOPIC), missing)
     if topic.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION:
-        return Home({})
+        return OffsetsTopic({})
     if topic.error_code and not topic.partitions:
         error = denied.explain(broker_error(topic.error_code), denied.DESCRIBE, topic=TOPIC)
-        return Home({}, 0, error)
+        return OffsetsTopic({}, 0, error)
     rows = {row.partition: row for row in topic.partitions}
     if not rows:
-        untold = left_out(metadata.Request, f"the partitions of {TOPIC}")
-        errors.append(ItemError.of(untold, Target(topic=TOPIC)))
-        return Home({}, 0, untold)
+        missing_rows = left_out(metadata.Request, f"the partitions of {TOPIC}")
+        errors.append(ItemError.of(missing_rows, Target(topic=TOPIC)))
+        return OffsetsTopic({}, 0, missing_rows)
     names = _probes(groups, len(rows), everywhere)
     policy, loading = yield from gather([_cleanup_policy(errors), _loading(rows, names, errors)])
     wanted = rows if everywhere else {n: row for n, row in rows.items() if n in names}
-    return Home(wanted, len(rows), None, policy, loading)
+    return OffsetsTopic(wanted, len(rows), None, policy, loading)
 
 
 def _probes(groups: Iterable[str], count: int, everywhere: bool) -> dict[int, str]:
@@ -136,15 +133,12 @@ def _probes(groups: Iterable[str], count: int, everywhere: bool) -> dict[int, st
 def _loading(
     rows: Mapping[int, Any], names: Mapping[int, str], errors: list[ItemError]
 ) -> Operation[dict[int, list[int]]]:
-    """Describe one group in each partition: where it is being loaded the answer is 14.
+    """Describe one group in each partition: COORDINATOR_LOAD_IN_PROGRESS (14) while it is loaded.
 
     Brokers don't list the groups of such a partition, so it takes a name, which need not exist.
     """
-    parts: dict[int, list[int]] = {}
-    for number in names:
-        leader = rows[number].leader_id if number in rows else -1
-        if leader >= 0:
-            parts.setdefault(leader, []).append(number)
+    leaders = {number: rows[number].leader_id for number in names if number in rows}
+    parts = grouped((leader, number) for number, leader in leaders.items() if leader >= 0)
     replies = yield from gather(
         [
             call(leader, describe_groups.Request(groups=[names[n] for n in numbers]))
@@ -156,8 +150,8 @@ def _loading(
         if isinstance(reply, KgError):
             errors.append(ItemError.of(reply, Target(broker=leader)))
             continue
-        strange = {row.error_code for row in reply.groups} - _USUAL
-        errors += [ItemError.of(broker_error(code), Target(broker=leader)) for code in strange]
+        unusual = {row.error_code for row in reply.groups} - _USUAL
+        errors += [ItemError.of(broker_error(code), Target(broker=leader)) for code in unusual]
         loading = {row.group_id for row in reply.groups if row.error_code == _LOADING}
         if loading:
             found[leader] = sorted(n for n in numbers if names[n] in loading)
