@@ -72,7 +72,7 @@ class Connection:
         self._queue: list[tuple[Any, Struct, int | None]] = []
         self._failures: list[KgError] = []
         self._next_address_at = math.inf
-        self._log_in_again_at = math.inf
+        self._renew_login_at = math.inf
         self._is_resolving = True
         self._is_fetching_login = False
         self._is_up = False
@@ -120,8 +120,8 @@ class Connection:
         """Queue a request."""
         if not self.pending:
             self.progressed_at = time.monotonic()
-        if time.monotonic() >= self._log_in_again_at and self.is_ready:
-            self._log_in_again_at = math.inf
+        if time.monotonic() >= self._renew_login_at and self.is_ready:
+            self._renew_login_at = math.inf
             self._fetch_login(self._on_new_login)
         if self.is_closed or (self._is_up and not self._is_fetching_login):
             self.channel.send(token, request, max_version)
@@ -249,7 +249,7 @@ class Connection:
         """Take received bytes; None: only TLS records of its own, ``b""``: the peer closed it."""
         if data is not None and self._chosen is None:
             if not data:
-                self._on_hung_up(sock, self.channel.closed_by_peer())
+                self._on_hung_up(sock, self.channel.closed_error())
                 return
             self._choose(sock)
         if data is not None:
@@ -259,7 +259,7 @@ class Connection:
 
     def on_lost(self, sock: TcpSocket, error: KgError) -> None:
         """The connection broke, perhaps in the middle of a login."""
-        self._on_hung_up(sock, self.channel.lost(error) if sock is self._chosen else error)
+        self._on_hung_up(sock, self.channel.explain_loss(error) if sock is self._chosen else error)
 
     def _on_hung_up(self, sock: TcpSocket, error: KgError) -> None:
         """The peer hung up: a broker that does so at once may require a login."""
@@ -289,7 +289,7 @@ class Connection:
         channel = self.channel
         was, left = channel.state, channel.pending
         if not data:
-            self._on_hung_up(sock, channel.closed_by_peer())
+            self._on_hung_up(sock, channel.closed_error())
             return
         channel.receive(data)
         if channel.error is not None:
@@ -310,7 +310,7 @@ class Connection:
     def _note_ready(self, sock: TcpSocket) -> None:
         lifetime = self.channel.session_lifetime_ms / 1000
         if lifetime:
-            self._log_in_again_at = time.monotonic() + lifetime * LIFETIME_SHARE
+            self._renew_login_at = time.monotonic() + lifetime * LIFETIME_SHARE
         if not self._is_up:
             self._is_up = True
             self.progressed_at = time.monotonic()
@@ -346,7 +346,7 @@ class Connection:
     def _on_new_login(self, mechanism: Mechanism | None) -> None:
         """Renew the login (KIP-368); replies that are under way come before its own."""
         if mechanism is not None:
-            self.channel.log_in_again(mechanism)
+            self.channel.renew_login(mechanism)
         self._send_queue()
         self.flush()
 

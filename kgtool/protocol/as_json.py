@@ -1,10 +1,10 @@
 """Messages as JSON, in the form of Kafka's own converters (``FetchRequestDataJsonConverter``).
 
 Names are those of Kafka's message JSON in camel case, bytes are Base64, uuids Kafka's 22
-characters, whole numbers numbers. What a version does not carry is left out. Reading is kinder
-than writing: ``groupId``, ``GroupId`` and ``group_id`` are the same, ours and Kafka's names too,
-and what is not named takes its default; but what the version does not carry is refused, because
-whoever wrote it thinks that it will be sent.
+characters, integers numbers. Fields that a version lacks are left out. Reading is more lenient:
+``groupId``, ``GroupId`` and ``group_id`` are the same, so are our names and Kafka's, and missing
+fields take their defaults; but a field that the version lacks is refused, because its author
+expects it to be sent.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ S = TypeVar("S", bound=Struct)
 UNKNOWN_TAGS = "_unknownTaggedFields"
 """The key of tagged fields that the schema does not know: their bytes by tag."""
 
+_EXPECTED = {
+    "bool": "true or false", "float64": "a number", "string": "a string",
+    "bytes": "a string in Base64", "records": "a string in Base64", "uuid": "a uuid",
+}  # fmt: skip
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16}
 
 
@@ -48,7 +52,7 @@ def is_struct(of: Any) -> bool:
 
 
 def to_json(message: Struct, version: int) -> dict[str, Any]:
-    """Return a message as what ``json.dumps`` takes."""
+    """Return a message as a value for ``json.dumps``."""
     return _struct(message, version, version in type(message).FLEXIBLE)
 
 
@@ -86,33 +90,33 @@ def _value(value: Any, field: Field, version: int, flexible: bool) -> Any:
 # Reading
 
 
-class _Where(NamedTuple):
-    """What is being read: for messages, and for the version that decides."""
+class _Place(NamedTuple):
+    """The place of a value in a message, and the version of the message."""
 
     version: int
     flexible: bool
     path: str = ""
 
-    def inside(self, name: str) -> _Where:
+    def inside(self, name: str) -> _Place:
         return self._replace(path=f"{self.path}.{name}" if self.path else name)
 
-    def at(self, index: int) -> _Where:
+    def at(self, index: int) -> _Place:
         return self._replace(path=f"{self.path}[{index}]")
 
-    def refuse(self, said: str) -> UsageError:
-        return UsageError(f"{self.path or 'The body'}: {said}")
+    def refuse(self, reason: str) -> UsageError:
+        return UsageError(f"{self.path or 'The body'}: {reason}")
 
 
 def from_json(cls: type[S], version: int, value: object) -> S:
-    """Build a message of what ``json.loads`` gave; defaults are filled in.
+    """Build a message of a value from ``json.loads``; defaults are filled in.
 
     :raises UsageError: a name that the message or the version doesn't have, or a value that is
         not of the field's type; the message says where.
     """
-    return _read_struct(cls, value, _Where(version, version in cls.FLEXIBLE))
+    return _read_struct(cls, value, _Place(version, version in cls.FLEXIBLE))
 
 
-def _read_struct(cls: type[S], value: object, where: _Where) -> S:
+def _read_struct(cls: type[S], value: object, where: _Place) -> S:
     if not isinstance(value, dict):
         raise where.refuse(f"a JSON object must be here, not {_shown(value)}.")
     given: dict[str, Any] = {}
@@ -128,7 +132,7 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _find(cls: type[Struct], key: str, where: _Where) -> Field:
+def _find(cls: type[Struct], key: str, where: _Place) -> Field:
     by_name = _names(cls)
     field = by_name.get(_plain(key))
     if field is None:
@@ -141,12 +145,12 @@ def _find(cls: type[Struct], key: str, where: _Where) -> Field:
 
 
 def _names(cls: type[Struct]) -> dict[str, Field]:
-    """Return the fields by all their names; Kafka's go first where one is another's of ours."""
+    """Return the fields by all their names; Kafka's names take precedence over ours."""
     ours = {_plain(field.name): field for field in cls.FIELDS}
     return ours | {_plain(str(field.wire)): field for field in cls.FIELDS}
 
 
-def _unknown(cls: type[Struct], key: str, where: _Where) -> str:
+def _unknown(cls: type[Struct], key: str, where: _Place) -> str:
     from difflib import get_close_matches
 
     there = [
@@ -160,7 +164,7 @@ def _unknown(cls: type[Struct], key: str, where: _Where) -> str:
     return f"there is no such field; version {where.version} has {listed}."
 
 
-def _read(field: Field, value: object, where: _Where) -> Any:
+def _read(field: Field, value: object, where: _Place) -> Any:
     if value is None:
         if where.version in field.nullable:
             return None
@@ -172,7 +176,7 @@ def _read(field: Field, value: object, where: _Where) -> Any:
     return _read_scalar(field.kind, value, where)
 
 
-def _read_array(field: Field, value: object, where: _Where) -> list[Any]:
+def _read_array(field: Field, value: object, where: _Place) -> list[Any]:
     if not isinstance(value, list):
         raise where.refuse(f"an array must be here, not {_shown(value)}.")
     if is_struct(field.of):
@@ -181,7 +185,7 @@ def _read_array(field: Field, value: object, where: _Where) -> list[Any]:
     return [_read(inner, item, where.at(i)) for i, item in enumerate(value)]
 
 
-def _read_scalar(kind: str, value: object, where: _Where) -> Any:
+def _read_scalar(kind: str, value: object, where: _Place) -> Any:
     if kind in _BITS:
         return _read_integer(kind, value, where)
     if kind == "bool" and isinstance(value, bool):
@@ -189,7 +193,11 @@ def _read_scalar(kind: str, value: object, where: _Where) -> Any:
     if kind == "float64" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if kind == "string" and isinstance(value, str):
-        return _sendable(value, where)
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise where.refuse("half of a surrogate pair can't be sent as text.") from None
+        return value
     if kind in ("bytes", "records") and isinstance(value, str):
         try:
             return b64decode(value, validate=True)
@@ -197,18 +205,10 @@ def _read_scalar(kind: str, value: object, where: _Where) -> Any:
             raise where.refuse("bytes are written in Base64, and this is none.") from None
     if kind == "uuid" and isinstance(value, str):
         return _read_uuid(value, where)
-    raise where.refuse(f"{_article(kind)} must be here, not {_shown(value)}.")
+    raise where.refuse(f"{_EXPECTED[kind]} must be here, not {_shown(value)}.")
 
 
-def _sendable(value: str, where: _Where) -> str:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise where.refuse("half of a surrogate pair can't be sent as text.") from None
-    return value
-
-
-def _read_integer(kind: str, value: object, where: _Where) -> int:
+def _read_integer(kind: str, value: object, where: _Place) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise where.refuse(f"a whole number ({kind}) must be here, not {_shown(value)}.")
     bits = _BITS[kind]
@@ -218,20 +218,13 @@ def _read_integer(kind: str, value: object, where: _Where) -> int:
     return value
 
 
-def _read_uuid(value: str, where: _Where) -> UUID:
+def _read_uuid(value: str, where: _Place) -> UUID:
     try:
         if len(value) == 22:
             return UUID(bytes=urlsafe_b64decode(value + "=="))
         return UUID(value) if value else NO_UUID
     except (binascii.Error, ValueError):
         raise where.refuse(f"{value!r} is not a uuid, such as AAAAAAAAAAAAAAAAAAAAAA.") from None
-
-
-def _article(kind: str) -> str:
-    return {
-        "bool": "true or false", "float64": "a number", "string": "a string",
-        "bytes": "a string in Base64", "records": "a string in Base64", "uuid": "a uuid",
-    }[kind]  # fmt: skip
 
 
 def _shown(value: object) -> str:
@@ -244,45 +237,44 @@ def _shown(value: object) -> str:
 # Error codes
 
 
-class Coded(NamedTuple):
-    """An error code in a response: where it stands, and what it is about as far as is said.
+class ResponseError(NamedTuple):
+    """An error code in a response, 0 included: its place, and the group, topic … that it is about.
 
-    ``is_inner``: nothing inside of it has an error code of its own that is not 0.
+    ``target`` has the names and numbers that stand beside the code or around it.
     """
 
     path: str
     code: int
     message: str | None
-    about: Mapping[str, Any]
+    target: Mapping[str, Any]
 
 
-def error_codes(message: Struct) -> Iterator[Coded]:
-    """Yield the error codes of a response, those inside first; a code 0 around a failure is none.
-
-    ``about`` has the names and numbers that stand beside the code or around it.
-    """
+def error_codes(message: Struct) -> Iterator[ResponseError]:
+    """Yield the error codes of a response, inner ones first; no code 0 around a failure."""
     yield from _codes(message, "", {})
 
 
-_ABOUT = {
+_TARGETS = {
     "group_id": "group", "key": "group", "name": "topic", "topic": "topic", "topic_name": "topic",
     "partition": "partition", "node_id": "broker",
 }  # fmt: skip
 
 
-def _codes(value: Struct, path: str, about: Mapping[str, Any]) -> Iterator[Coded]:
+def _codes(value: Struct, path: str, target: Mapping[str, Any]) -> Iterator[ResponseError]:
     fields = dict(value.items())
-    known = {_ABOUT[name]: fields[name] for name in _ABOUT if fields.get(name) not in (None, "")}
-    about = {**about, **known}
+    own = {
+        key: fields[name] for name, key in _TARGETS.items() if fields.get(name) not in (None, "")
+    }
+    target = {**target, **own}
     has_failed = False
     for field in type(value).FIELDS:
         for place, inner in _inner(fields[field.name], f"{path}{field.wire}"):
-            for found in _codes(inner, f"{place}.", about):
-                has_failed = has_failed or found.code != 0
-                yield found
+            for error in _codes(inner, f"{place}.", target):
+                has_failed = has_failed or error.code != 0
+                yield error
     code = fields.get("error_code")
     if code is not None and not (code == 0 and has_failed):
-        yield Coded(f"{path}errorCode", code, fields.get("error_message"), about)
+        yield ResponseError(f"{path}errorCode", code, fields.get("error_message"), target)
 
 
 def _inner(value: Any, path: str) -> Iterator[tuple[str, Struct]]:

@@ -1,15 +1,15 @@
-"""One connection's state, without the connection: requests in, bytes out; bytes in, replies out.
+"""The protocol state of one connection, sans IO: requests in, bytes out; bytes in, replies out.
 
 ::
 
     NEW ──start()──▶ [LOGIN ──accepted──▶] VERSIONS ──ApiVersions answered──▶ READY
       any state ──receive(b"") or fail()──▶ CLOSED
 
-LOGIN is there where a SASL mechanism was given (see ``login``). Then ApiVersions is asked; an
-answer 35 is retried once with the highest version that the broker names, strictly below ours, so
-that no peer can make it loop. Requests sent before READY wait. A broker answers one connection's
-requests in order, so replies are matched by position and the correlation id is only verified: a
-wrong one means that nothing after it can be trusted, and closes the channel.
+LOGIN only with a SASL mechanism (see ``login``). ApiVersions answered with UNSUPPORTED_VERSION
+(35) is sent again in the highest version that the broker names, strictly below ours, so that no
+peer can make it loop. Requests sent before READY wait. A broker answers one connection's requests
+in order, so replies are matched by position and the correlation id is only verified: a wrong one
+means that nothing after it can be trusted, and closes the channel.
 
 Every token given to ``send`` comes back from ``replies`` exactly once, with a response or with a
 ``KgError``. The driver's loop is: write ``data_to_send``, feed ``receive``, hand out ``replies``.
@@ -45,19 +45,18 @@ METADATA = 3
 NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOSED"
 
 # The first correlation id ends in CR LF: a web server that waits for the end of a request line
-# then answers at once with an error that we can recognise, instead of waiting with us.
+# then answers at once, with an error that is recognised.
 FIRST_CORRELATION_ID = 0x0D0A
 
-
-WIDTH = 300
+TRACE_WIDTH = 300
 """Characters of a message's content that are shown by ``--debug``."""
 
-_SECRET = {36}
-"""SaslAuthenticate: passwords, tokens and proofs. Nothing of them is shown, in no direction."""
+_SECRET_APIS = {36}
+"""SaslAuthenticate: passwords, tokens and proofs are never traced."""
 
 
 class ProtocolWarning(UserWarning):
-    """A broker departs from the protocol in a way that does no harm."""
+    """A harmless deviation from the protocol."""
 
 
 class _InFlight(NamedTuple):
@@ -71,7 +70,7 @@ class Channel:
     """The protocol state of one connection to one broker.
 
     :param peer: ``host:port`` for messages.
-    :param client_id: sent in each header; shows up in the broker's request log and quotas.
+    :param client_id: sent in each header, for the broker's request log and quotas.
     """
 
     def __init__(self, peer: str, client_id: str, software_version: str = "0") -> None:
@@ -81,9 +80,9 @@ class Channel:
         self.features: dict[str, int] = {}
         self.throttle_ms = 0
         self.answered = 0
-        """Requests of callers that got a reply: none of the channel's own."""
+        """The number of callers' requests that got a reply."""
         self.trace: Callable[[str], None] | None = None
-        """Gets a line for each message; secrets are not in it."""
+        """Gets a line for each message, without secrets."""
         self._login: Login | None = None
         self._client_id = client_id
         self._software_version = software_version
@@ -98,28 +97,28 @@ class Channel:
 
     @property
     def pending(self) -> int:
-        """How many requests have no reply yet."""
+        """The number of requests without a reply."""
         return len(self._in_flight) + len(self._waiting)
 
     def unanswered(self) -> Iterator[Any]:
-        """Return the tokens of callers' requests that have no reply yet."""
+        """Return the tokens of callers' requests without a reply."""
         yield from (sent.token for sent in self._in_flight if sent.token is not None)
         yield from (token for token, _, _ in self._waiting)
 
     @property
     def session_lifetime_ms(self) -> int:
-        """How long the broker keeps the login (KIP-368); 0: as long as the connection."""
+        """The lifetime of the login (KIP-368); 0: that of the connection."""
         return self._login.lifetime_ms if self._login else 0
 
     def start(self, mechanism: Mechanism | None = None) -> None:
-        """Begin the conversation: log in where there is a login, and ask what the broker speaks."""
+        """Log in, if there is a mechanism, and ask for the broker's versions."""
         if mechanism is None:
             self._begin_versions()
         else:
             self._begin_login(mechanism)
 
-    def log_in_again(self, mechanism: Mechanism) -> None:
-        """Renew a login before it expires (KIP-368); new requests wait until it is done."""
+    def renew_login(self, mechanism: Mechanism) -> None:
+        """Renew a login before it expires (KIP-368); new requests wait meanwhile."""
         if self.state == READY:
             self._begin_login(mechanism)
 
@@ -129,7 +128,7 @@ class Channel:
         is_first = self._login is None
         self._login = Login(self.peer, mechanism, self.versions)
         self.state = LOGIN
-        self._write(None, *(self._login.begin() if is_first else self._login.begin_again()))
+        self._write(None, *(self._login.begin() if is_first else self._login.begin_renewal()))
 
     def _begin_versions(self) -> None:
         self.state = VERSIONS
@@ -145,17 +144,17 @@ class Channel:
             self._waiting.append((token, request, max_version))
 
     def data_to_send(self) -> bytes:
-        """Return, and forget, the bytes to write."""
+        """Return the bytes to write, once."""
         data = bytes(self._out)
         self._out.clear()
         return data
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer; ``b""`` says that it closed the connection."""
+        """Take bytes from the peer; ``b""``: it closed the connection."""
         if self.state == CLOSED:
             return
         if not data:
-            self.fail(self.closed_by_peer())
+            self.fail(self.closed_error())
             return
         self._buffer.feed(data)
         try:
@@ -165,9 +164,9 @@ class Channel:
             self.fail(error)
 
     def fail(self, error: KgError) -> None:
-        """Close the channel: everything without a reply gets ``error``.
+        """Close the channel: every request without a reply gets ``error``.
 
-        What was in flight gets it with ``maybe_done``: the broker may have done it.
+        Those in flight get it with ``maybe_done``: the broker may have executed them.
         """
         if self.state == CLOSED:
             return
@@ -182,7 +181,7 @@ class Channel:
         self._waiting.clear()
 
     def replies(self) -> list[tuple[Any, Any]]:
-        """Return, and forget, the replies that are ready, as (token, response or error)."""
+        """Return the replies that are ready, once, as (token, response or error)."""
         ready = self._replies
         self._replies = []
         return ready
@@ -222,18 +221,15 @@ class Channel:
         flight = _InFlight(token, request, version, correlation_id)
         self._in_flight.append(flight)
         if self.trace is not None:
-            self._tell("→", flight, request, len(frame) - 4)
+            self._trace_message("→", flight, request, len(frame) - 4)
 
-    def _tell(self, arrow: str, flight: _InFlight, message: Struct, size: int) -> None:
-        """Trace a message: ``→`` a request, ``←`` a reply; what it is, and what may be shown of it.
-
-        :param size: bytes of the frame, without its length.
-        """
+    def _trace_message(self, arrow: str, flight: _InFlight, message: Struct, size: int) -> None:
+        """Trace a request (``→``) or reply (``←``); ``size`` is that of its frame, in bytes."""
         assert self.trace is not None
         request = flight.request
-        content = "[hidden]" if request.KEY in _SECRET else repr(message)
-        if len(content) > WIDTH:
-            content = f"{content[:WIDTH]}…"
+        content = "[hidden]" if request.KEY in _SECRET_APIS else repr(message)
+        if len(content) > TRACE_WIDTH:
+            content = f"{content[:TRACE_WIDTH]}…"
         self.trace(
             f"{arrow} {self.peer} #{flight.correlation_id} {request.NAME} v{flight.version}, "
             f"{size} bytes: {content}"
@@ -276,17 +272,17 @@ class Channel:
         start = skip_response_header(frame, request.KEY, version in request.FLEXIBLE)
         reply, end = decode_prefix(request.REPLY, version, frame, start)
         if end != len(frame):
-            said = (
+            problem = (
                 f"{self.peer}: {len(frame) - end} bytes left over after "
                 f"{request.NAME}Response v{version}"
             )
             if request.KEY != METADATA:
-                raise DecodeError(f"{said}.")
-            # Some brokers do that; librdkafka and the Java client take no notice.
-            warnings.warn(f"{said}; the rest of it is used.", ProtocolWarning, stacklevel=2)
+                raise DecodeError(f"{problem}.")
+            # Some brokers do that; librdkafka and the Java client ignore it.
+            warnings.warn(f"{problem}; the rest of it is used.", ProtocolWarning, stacklevel=2)
         self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
         if self.trace is not None:
-            self._tell("←", flight, reply, len(frame))
+            self._trace_message("←", flight, reply, len(frame))
         return reply  # type: ignore[no-any-return]
 
     def _on_login(self, frame: bytes, flight: _InFlight) -> None:
@@ -295,7 +291,7 @@ class Channel:
             reply = self._decode_versions(frame, flight.version)
         else:
             reply = self._decode(frame, flight)
-        following = self._login.go_on(reply)
+        following = self._login.next_request(reply)
         if following is not None:
             self._write(None, *following)
         elif self.versions:
@@ -334,7 +330,7 @@ class Channel:
             self._send_now(token, request, max_version)
 
     def _retry_versions(self, frame: bytes, version: int) -> None:
-        """Ask again with what the broker can do; 2.1 to 2.3 answer an empty list: version 0."""
+        """Retry in the broker's highest version; 2.1 to 2.3 answer an empty list: version 0."""
         highest = 0
         try:
             reply, _ = decode_prefix(api_versions.Response, 0, frame, 4)
@@ -348,17 +344,17 @@ class Channel:
             return
         self._ask_versions(max(0, min(highest, version - 1)))
 
-    def closed_by_peer(self) -> KgError:
+    def closed_error(self) -> KgError:
         """Return the error of a connection that the peer closes now."""
         if self.state == VERSIONS and self._login is None:
             return ConnectionLost(
                 f"{self.peer} closed the connection at once.",
                 hint="Is it a TLS or SASL listener, or no Kafka broker at all?",
             )
-        return self.lost(ConnectionLost(f"{self.peer} closed the connection."))
+        return self.explain_loss(ConnectionLost(f"{self.peer} closed the connection."))
 
-    def lost(self, error: KgError) -> KgError:
-        """Return the error of a connection that broke now: in the middle of a login?"""
+    def explain_loss(self, error: KgError) -> KgError:
+        """Return the error of a connection that breaks now, perhaps in the middle of a login."""
         if self._login is None or self.state not in (LOGIN, VERSIONS):
             return error
-        return self._login.lost(error)
+        return self._login.explain_loss(error)

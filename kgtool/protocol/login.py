@@ -1,13 +1,12 @@
-"""The login of one connection: what is asked before anything else may be.
+"""The SASL login of one connection, which comes before all other requests.
 
 ::
 
     ApiVersions v0 ─▶ SaslHandshake v1 ─▶ SaslAuthenticate ─▶ … ─▶ done
 
-Version 0 of ApiVersions is what the Java client sends here: every broker answers it, and the
-client's name follows in the ApiVersions of the channel. A broker that is asked anything else
-before the login is complete closes the connection. A refusal is never tried again: accounts may
-be locked after some failures.
+ApiVersions v0, as in the Java client: every broker answers it, and the client's name follows in
+the ApiVersions of the channel. A broker closes the connection at any other request before the login
+is complete. A refused login is never tried again: accounts may be locked after some failures.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from kgtool.protocol.schema import Struct
 UNSUPPORTED_SASL_MECHANISM = 33
 ILLEGAL_SASL_STATE = 34
 MAX_STEPS = 20
-"""SCRAM takes two, Kerberos three or four: more would be a peer that never comes to an end."""
+"""SCRAM takes two, Kerberos three or four: a peer that takes more would never end."""
 
 _HINTS = {
     "PLAIN": "Check username and password in sasl.jaas.config.",
@@ -44,17 +43,17 @@ _HINTS = {
 
 
 class Login:
-    """Yields requests and takes their replies until the broker knows who we are.
+    """Yields requests and takes their replies until the broker has accepted the login.
 
     :param peer: ``host:port`` for messages.
-    :param versions: what the broker offers, where that is known from an earlier login.
+    :param versions: the broker's versions, where they are known from an earlier login.
     """
 
     def __init__(
         self, peer: str, mechanism: Mechanism, versions: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
         self.lifetime_ms = 0
-        """How long the broker keeps the session (KIP-368); 0: as long as the connection."""
+        """The lifetime of the session (KIP-368); 0: that of the connection."""
         self._peer = peer
         self._mechanism = mechanism
         self._authenticate = self._token_version(versions) if versions else 0
@@ -64,11 +63,11 @@ class Login:
         """Return the first request and its version."""
         return api_versions.Request(), 0
 
-    def begin_again(self) -> tuple[Struct, int]:
+    def begin_renewal(self) -> tuple[Struct, int]:
         """Return the first request of a later login on the same connection."""
         return sasl_handshake.Request(mechanism=self._mechanism.name), 1
 
-    def go_on(self, reply: Any) -> tuple[Struct, int] | None:
+    def next_request(self, reply: Any) -> tuple[Struct, int] | None:
         """Take a reply; return the next request and its version, None when the login is done.
 
         :raises AuthenticationError: the broker, or the mechanism, refuses.
@@ -76,13 +75,13 @@ class Login:
         if isinstance(reply, api_versions.Response):
             offered = {row.api_key: (row.min_version, row.max_version) for row in reply.api_keys}
             self._authenticate = self._token_version(offered)
-            return self.begin_again()
+            return self.begin_renewal()
         if isinstance(reply, sasl_handshake.Response):
             self._check_handshake(reply)
             return self._token(self._mechanism.start())
         return self._on_token(reply)
 
-    def lost(self, error: KgError) -> KgError:
+    def explain_loss(self, error: KgError) -> KgError:
         """Return a better error for a connection that broke in the middle of this login."""
         if not self._steps:
             return ConnectionLost(f"{error.message.rstrip('.')} during the login.")

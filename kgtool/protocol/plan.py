@@ -2,7 +2,7 @@
 
 The only place that knows how classic and flexible versions differ (KIP-482). A plan is a list of
 steps built once per (struct, version, flexible) on first use; runs of fixed-width fields become
-one ``struct.Struct``, everything else is one closure a field. Nothing is generated as source.
+one ``struct.Struct``, every other field has a closure.
 
 Contract of the compiled functions: a reader may raise ``ValueError``, ``IndexError`` or
 ``struct.error`` on bytes that are not such a message, and nothing else; it never allocates more
@@ -58,7 +58,7 @@ def decode(cls: type[S], version: int, buf: bytes, pos: int = 0, *, whole: bool 
 
 
 def decode_prefix(cls: type[S], version: int, buf: bytes, pos: int = 0) -> tuple[S, int]:
-    """Read a message and return it with the position after it; what follows is not looked at."""
+    """Read a message and return it with the position after it; what follows is ignored."""
     wire.budget.left = wire.MAX_ELEMENTS
     try:
         return reader(cls, version, version in cls.FLEXIBLE)(buf, pos)
@@ -67,7 +67,7 @@ def decode_prefix(cls: type[S], version: int, buf: bytes, pos: int = 0) -> tuple
 
 
 def encode(message: Struct, version: int) -> bytes:
-    """Write a message; raise ``EncodeError`` where the version can't carry what it says."""
+    """Write a message; raise ``EncodeError`` where the version lacks one of its fields."""
     cls = type(message)
     if version not in cls.VERSIONS:
         raise EncodeError(f"{_name(cls)} has no version {version}, only {cls.VERSIONS}")

@@ -176,7 +176,7 @@ class StructMeta(type):
 
 
 def _describe_message(namespace: dict[str, Any], message: dict[str, Any]) -> None:
-    """Add what the class statement's keywords say of a whole message."""
+    """Add the attributes of a whole message, from the keywords of the class statement."""
     if not message:
         return
     reply = message.get("reply")
@@ -196,9 +196,9 @@ def _describe_message(namespace: dict[str, Any], message: dict[str, Any]) -> Non
 
 
 def changes(request: Any) -> bool:
-    """Whether a request may change the cluster, as its schema says."""
-    says = type(request).CHANGES
-    return bool(says(request)) if callable(says) else bool(says)
+    """Whether a request may change the cluster, according to its schema."""
+    declared = type(request).CHANGES
+    return bool(declared(request)) if callable(declared) else bool(declared)
 
 
 class Struct(tuple[Any, ...], metaclass=StructMeta):
@@ -217,7 +217,7 @@ class Struct(tuple[Any, ...], metaclass=StructMeta):
     __slots__ = ()
 
     def __new__(cls, **values: Any) -> Self:
-        """Build a struct from keywords; what is not named takes its default."""
+        """Build a struct from keywords; other fields take their defaults."""
         items = []
         for field in cls.FIELDS:
             items.append(values.pop(field.name) if field.name in values else field.default_value())

@@ -22,7 +22,7 @@ Writer = Callable[[bytearray, Any], None]
 Codec = tuple[Reader, Writer]
 
 MAX_STRING = 0x7FFF
-"""The most bytes of UTF-8 that a string can have, in every encoding."""
+"""The largest size of a string in bytes of UTF-8, in every encoding."""
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
@@ -76,6 +76,11 @@ def uuid_text(value: UUID) -> str:
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def id_text(topic_id: UUID | None) -> str | None:
+    """Write a topic id as Kafka's tools do; None where a broker has none."""
+    return uuid_text(topic_id) if topic_id else None
 
 
 def _length16(buf: bytes, pos: int) -> tuple[int, int]:
@@ -182,9 +187,9 @@ def write_null(out: bytearray, write_length: Writer, nullable: bool, what: str) 
 
 
 def read_tags(known: dict[int, tuple[int, Reader]], values: list[Any], buf: bytes, pos: int) -> int:
-    """Read a section into ``values``; keep the fields nobody knows in the last of them.
+    """Read a section into ``values``, unknown fields into the last of them.
 
-    :param known: tag to the place of its value, and how it is read.
+    :param known: by tag, the position of the value and its reader.
     """
     count, pos = read_uvarint(buf, pos)
     if count * 2 > len(buf) - pos:
@@ -223,7 +228,7 @@ def write_section(out: bytearray, section: list[tuple[int, bytes]]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# The size of what is read
+# The size of a message in memory
 
 MAX_ELEMENTS = 10_000_000
 """Of all arrays of a message together. An element of three bytes becomes objects of 150: without a
@@ -231,7 +236,7 @@ limit a frame of 512 MB would fill 24 GB."""
 
 
 class _Budget(threading.local):
-    """How many elements the message being read may still have."""
+    """The number of elements that the message being read may still have."""
 
     left = MAX_ELEMENTS
 
@@ -242,8 +247,3 @@ class _Budget(threading.local):
 
 
 budget = _Budget()
-
-
-def id_text(topic_id: UUID | None) -> str | None:
-    """Write a topic id as Kafka's tools do; None where a broker has none."""
-    return uuid_text(topic_id) if topic_id else None

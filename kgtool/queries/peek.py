@@ -22,7 +22,7 @@ from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.list_offsets import log_ends
 from kgtool.queries.offsets.time_lag import Aborted
-from kgtool.records.batch import Batch, Headers, batches, read_whole_records
+from kgtool.records.batch import Batch, Headers, batches, read_records_with_headers
 from kgtool.text import shell_word
 
 _BYTES = 1 << 20
@@ -249,5 +249,5 @@ def _records(data: bytes, batch: Batch) -> Sequence[Record]:
             kind if raw.timestamp_ms >= 0 else None,
             raw.key, raw.value, headers, epoch if epoch >= 0 else None,
         )
-        for raw, headers in read_whole_records(data, batch)
+        for raw, headers in read_records_with_headers(data, batch)
     ]  # fmt: skip

@@ -8,7 +8,7 @@
     record.value is None                   # a tombstone
 
 Key and value classes are found by name: ``<Type>Key`` and ``<Type>Value`` with the record type as
-the class's ``key``; keys of a group, or of a group and a member, are made here. A key's body is
+the class's ``key``; keys of only a group, or a group and a member, are generated. A key's body is
 never flexible; the int16 in front of it is the record type, the one in front of a value its
 version.
 """
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from kgtool.errors import DecodeError
 from kgtool.protocol import plan
 from kgtool.protocol.schema import Struct, StructMeta, string
-from kgtool.records.types import OF_MEMBERS
+from kgtool.records.types import MEMBER_KEY_TYPES
 
 FAMILIES = ("offset_commit", "group_metadata", "consumer_group", "share", "streams")
 """Modules of this package; imported when the first record is read, because describing a group
@@ -52,7 +52,7 @@ class Record(NamedTuple):
 
 
 class UnknownRecord(NamedTuple):
-    """A record of a type that this program does not know; brokers skip such records too."""
+    """A record of an unknown type; brokers skip such records too."""
 
     type: int
     key: bytes
@@ -81,9 +81,9 @@ def record_types() -> dict[int, RecordType]:
 
 
 def _key(name: str, number: int) -> Any:
-    """The key that nearly all records of KIP-848's family have."""
+    """Return the key class of a record type whose key is a group, or a group and a member."""
     fields = {"group": string(wire="groupId")}
-    if number in OF_MEMBERS:
+    if number in MEMBER_KEY_TYPES:
         fields["member_id"] = string()
     namespace = {"__module__": __name__, **fields}
     return StructMeta(f"{name}Key", (Struct,), namespace, key=number, versions="0")
@@ -92,10 +92,10 @@ def _key(name: str, number: int) -> Any:
 def decode(key: bytes, value: bytes | None) -> Record | UnknownRecord:
     """Read one record of ``__consumer_offsets`` (not a control record: see ``control``).
 
-    Tolerant as brokers are: tagged fields nobody knows are kept aside, bytes after the end of a
-    key or value are not looked at.
+    As tolerant as brokers are: unknown tagged fields are kept, bytes after the end of a key or
+    value are ignored.
 
-    :raises DecodeError: a key or value that is cut short, or a value version nobody knows.
+    :raises DecodeError: a key or value that is cut short, or an unknown value version.
     """
     number = _int16(key, "key")
     known = record_types().get(number)

@@ -1,9 +1,9 @@
-"""Record batches, one by one, with the standard library: for a look at a part of a log.
+"""Record batches, one by one, with the standard library: for parts of a log.
 
 The layout is that of magic 2 (``DefaultRecordBatch``, Kafka 0.11): 61 bytes of header, then the
-records, which may be compressed together. The analysis of whole logs has a faster reader of its
-own (``kgtool.analysis.decode.batches``); this one needs no numpy. Checksums are left to it, too: a
-broker has checked what it appended, and CRC-32C in plain Python would take longer than the rest.
+records, which may be compressed together. The analysis of whole logs has a faster reader
+(``kgtool.analysis.decode.batches``); this one needs no numpy. It does not verify checksums: the
+broker did when it appended, and CRC-32C in plain Python would take longer than the rest.
 
 gzip is in the standard library; snappy, lz4 and zstd take ``cramjam``, which is imported only for
 them: coordinators write uncompressed batches unless ``offsets.topic.compression.codec`` says
@@ -21,7 +21,7 @@ from kgtool.errors import DecodeError
 
 HEADER_SIZE = 61
 PREFIX_SIZE = 12
-"""Base offset and length: what the length itself does not count."""
+"""Base offset and length, which the length does not count."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qi")
@@ -35,11 +35,11 @@ _NAMES = {_GZIP: "gzip", _SNAPPY: "snappy", _LZ4: "lz4", _ZSTD: "zstd"}
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 MAX_PLAIN_BYTES = 1 << 28
-"""More than any broker's ``message.max.bytes`` expands to; a bomb must not fill the memory."""
+"""More than any broker's ``message.max.bytes`` expands to: the limit for decompression bombs."""
 
 
 class Batch(NamedTuple):
-    """The header of one batch, and where its records are: ``data[start:end]``."""
+    """The header of one batch; its records are at ``data[start:end]``."""
 
     base_offset: int
     last_offset: int
@@ -53,12 +53,12 @@ class Batch(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records count only once their transaction is committed."""
+        """Whether the records belong to a transaction."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds the end of a transaction instead of data."""
+        """Whether it holds a transaction marker instead of data."""
         return bool(self.attributes & _CONTROL)
 
     @property
@@ -72,7 +72,7 @@ class Batch(NamedTuple):
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     def leader_epoch(self, data: bytes) -> int:
-        """Return in which epoch the batch was appended; -1 where that is not known."""
+        """Return the leader epoch in which the batch was appended; -1 if unknown."""
         at = self.start - HEADER_SIZE + PREFIX_SIZE
         return int.from_bytes(data[at : at + 4], "big", signed=True)
 
@@ -87,13 +87,13 @@ class RawRecord(NamedTuple):
 
 
 Headers = tuple[tuple[str, "bytes | None"], ...]
-"""The headers of a record (KIP-82): names, which may be there several times, and values."""
+"""The headers of a record (KIP-82): names, which may repeat, and values."""
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Yield the headers of the whole batches in ``data``; one that is cut off at the end is left.
+    """Yield the headers of the whole batches in ``data``; one cut off at the end is ignored.
 
-    :raises DecodeError: something is no batch, or it is a message of magic 0 or 1.
+    :raises DecodeError: malformed bytes, or a message of magic 0 or 1.
     """
     pos = 0
     while pos + PREFIX_SIZE < len(data):
@@ -104,11 +104,11 @@ def batches(data: bytes) -> Iterator[Batch]:
         pos = batch.end
 
 
-def batches_about(data: bytes, needles: Sequence[bytes]) -> Iterator[Batch]:
-    """Yield only the batches that may have something to say about ``needles``.
+def batches_containing(data: bytes, needles: Sequence[bytes]) -> Iterator[Batch]:
+    """Yield only the batches that may contain one of ``needles``; without needles, every batch.
 
-    Those are the ones that contain one of them, are compressed, or end transactions; the others
-    are stepped over without a look into them. No needles: every batch.
+    Those that are compressed or end transactions are always among them; the others are skipped
+    unread.
 
     :raises DecodeError: as ``batches`` does.
     """
@@ -131,9 +131,9 @@ def batches_about(data: bytes, needles: Sequence[bytes]) -> Iterator[Batch]:
 
 
 def read_header(data: bytes, pos: int) -> Batch | None:
-    """Return the batch that begins at ``pos``; None where not all of it is there.
+    """Return the header of the batch that begins at ``pos``; None if the batch is cut off.
 
-    :raises DecodeError: it is none, or a message of magic 0 or 1.
+    :raises DecodeError: malformed bytes, or a message of magic 0 or 1.
     """
     if pos + PREFIX_SIZE > len(data):
         return None
@@ -159,13 +159,13 @@ def read_header(data: bytes, pos: int) -> Batch | None:
 def read_records(data: bytes, batch: Batch) -> Iterator[RawRecord]:
     """Yield the records of a batch.
 
-    :raises DecodeError: they are malformed, or not what their codec writes.
+    :raises DecodeError: they are malformed, or can't be decompressed.
     """
     for record, _, _, _ in _walk(data, batch):
         yield record
 
 
-def read_whole_records(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, Headers]]:
+def read_records_with_headers(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, Headers]]:
     """Yield the records of a batch with their headers.
 
     :raises DecodeError: as ``read_records`` does.
@@ -179,7 +179,7 @@ def read_whole_records(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, H
 
 
 def _walk(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, bytes, int, int]]:
-    """Yield each record, and where its headers are: in which bytes, from where to where."""
+    """Yield each record, and the place of its headers: bytes, start and end."""
     plain, pos, end = data, batch.start, batch.end
     if batch.is_compressed:
         plain = _decompress(data[pos:end], batch)
@@ -201,7 +201,7 @@ def _unreadable(batch: Batch, error: Exception) -> DecodeError:
 def _record(
     data: bytes, pos: int, end: int, batch: Batch, appended_ms: int | None
 ) -> tuple[RawRecord, int, int]:
-    """Read one record; return it, where its headers and where the next one begin."""
+    """Read one record; return it, the start of its headers and of the next record."""
     length, pos = _varint(data, pos)
     following = pos + length
     if length < 0 or following > end:
@@ -235,7 +235,7 @@ def _bytes(data: bytes, pos: int, limit: int) -> tuple[bytes | None, int]:
 
 
 def _varint(data: bytes, pos: int) -> tuple[int, int]:
-    """Read a zigzag varint of at most 64 bits; return it and where it ends."""
+    """Read a zigzag varint of at most 64 bits; return it and the position after it."""
     byte = data[pos]
     pos += 1
     if byte < 0x80:  # nearly always
@@ -268,9 +268,9 @@ def _decompress(payload: bytes, batch: Batch) -> bytes:
 
 
 def decompress(payload: bytes, codec: int) -> bytes:
-    """Return what a codec made of at most ``MAX_PLAIN_BYTES``.
+    """Return at most ``MAX_PLAIN_BYTES`` of decompressed bytes.
 
-    :raises Exception: it isn't what the codec writes, or it is more than that.
+    :raises Exception: malformed bytes, or more than that.
     """
     if codec not in _NAMES:
         raise ValueError(f"compression codec {codec} is unknown")
@@ -294,7 +294,7 @@ def _gunzip(payload: bytes) -> bytes:
 
 
 def _into(decompress_into: Any, payload: bytes) -> bytes:
-    """Decompress into a buffer that grows while it is too small, and only so far."""
+    """Decompress into a buffer that grows up to ``MAX_PLAIN_BYTES``."""
     room = min(max(1 << 16, 8 * len(payload)), MAX_PLAIN_BYTES)
     while True:
         buffer = bytearray(room)

@@ -21,17 +21,17 @@ class EndTransactionMarker(Struct, versions="0"):
 
 
 class Marker(NamedTuple):
-    """What a control record says; the producer id is its batch's."""
+    """The content of a control record; the producer id is that of its batch."""
 
     type: int
-    """ABORT, COMMIT, or a type that means nothing to transactions (leader changes, snapshots)."""
+    """ABORT, COMMIT, or a type that no transaction has (leader changes, snapshots)."""
     coordinator_epoch: int | None
 
 
 def decode_marker(key: bytes, value: bytes | None) -> Marker:
     """Read a control record.
 
-    :raises DecodeError: the bytes are none.
+    :raises DecodeError: the bytes are not a control record.
     """
     if len(key) < 2:
         raise DecodeError(f"control record: a key of {len(key)} bytes")

@@ -1,8 +1,8 @@
 """Classic groups: record type 2.
 
-A null value is the group's end. v1 adds the rebalance timeout, v2 the time of the last state
-change (KIP-211), v3 static members (KIP-345); v4 is flexible and written by nobody yet (KIP-915).
-The state is not stored: a group that is read back is Empty without members, else Stable.
+A tombstone ends the group. v1 adds the rebalance timeout, v2 the time of the last state
+change (KIP-211), v3 static members (KIP-345); v4 is flexible and not written yet (KIP-915).
+The state is not stored: a loaded group is Empty without members, else Stable.
 """
 
 from __future__ import annotations

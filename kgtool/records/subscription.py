@@ -1,8 +1,8 @@
-"""What a classic member of protocol type ``consumer`` embeds: its subscription and assignment.
+"""``ConsumerProtocol``: the subscription and assignment of a classic ``consumer`` member.
 
 Both start with an int16 version; a newer version only adds fields at the end. So a coordinator
-parses the prefix that is v0, topics and user data, whatever the version says
-(``ClassicGroup.computeSubscribedTopics``), and ``subscribed_topics`` does as it does.
+parses the prefix that is v0, topics and user data, in any version
+(``ClassicGroup.computeSubscribedTopics``), and so does ``subscribed_topics``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Topics(Struct, versions="0"):
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The union of what the members subscribe to, as a coordinator reads it.
+    """Return the union of the members' subscriptions, as a coordinator reads them.
 
     ``None`` when one of them can't be parsed: the whole group's subscription is then unknown.
     """

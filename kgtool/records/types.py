@@ -1,7 +1,6 @@
-"""The numbers of the record types, in one table: the versions of their keys.
+"""The record types of ``__consumer_offsets``: the versions of their keys.
 
-The names are those of the ``*Key.json`` schemas in kafka-group-coordinator; the schemas
-themselves are in the files beside.
+The names are those of the ``*Key.json`` schemas in kafka-group-coordinator.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ STREAMS_TYPES: Final = (STREAMS_GROUP, *range(STREAMS_MEMBER, 24))
 KNOWN_TYPES: Final = frozenset(
     (*OFFSET_TYPES, GROUP_METADATA, *CONSUMER_TYPES, *SHARE_TYPES, *STREAMS_TYPES)
 )
-"""What some broker up to 4.3 writes."""
+"""Those that brokers up to 4.3 write."""
 
 GROUP_TYPES: Final = (GROUP_METADATA, CONSUMER_GROUP, SHARE_GROUP, STREAMS_GROUP)
-"""A null value of these ends the group."""
+"""A tombstone of these ends the group."""
 MEMBER_TYPES: Final = (CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER)
-OF_MEMBERS: Final = (*MEMBER_TYPES, 7, 8, 13, 14, 21, 22)
-"""Whose keys name a member besides the group."""
+MEMBER_KEY_TYPES: Final = (*MEMBER_TYPES, 7, 8, 13, 14, 21, 22)
+"""Their keys have a group and a member."""
 CURRENT_ASSIGNMENT_TYPES: Final = (CONSUMER_CURRENT, SHARE_CURRENT, STREAMS_CURRENT)
-"""Written for members only, so each of them shows that there is one."""
+"""Written for members only: a group that has one has a member."""

@@ -138,6 +138,6 @@ def test_error_codes_say_where_and_about_what() -> None:
         ("topics[0].partitions[0].errorCode", 0),
         ("topics[0].partitions[1].errorCode", 86),
     ]
-    assert found[1].about == {"topic": "t", "partition": 4}
+    assert found[1].target == {"topic": "t", "partition": 4}
     (whole,) = error_codes(offset_delete.Response(error_code=69))
     assert (whole.path, whole.code) == ("errorCode", 69)

@@ -423,7 +423,7 @@ def test_a_login_is_renewed_on_the_same_connection() -> None:
     channel = dialogue.channel
     channel.send("before", list_groups.Request())
     _, _, before, _ = dialogue.take()
-    channel.log_in_again(Plain("a", "c"))
+    channel.renew_login(Plain("a", "c"))
     channel.send("after", list_groups.Request())
     _, _, number, _ = handshake = dialogue.take()
     assert handshake[0] == 17, "no ApiVersions this time"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kgtool.errors import DecodeError
-from kgtool.records.batch import RawRecord, batches, batches_about, read_records
+from kgtool.records.batch import RawRecord, batches, batches_containing, read_records
 from tests.analysis.writer import CODECS, CONTROL, TRANSACTIONAL, Raw, batch, offset_key
 from tests.retention.truth import DATA, RULES, raw, truth
 from tests.support import seeds
@@ -77,7 +77,7 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
 
 def test_only_what_may_be_about_the_groups_is_looked_into() -> None:
     def about(*needles: bytes) -> list[int]:
-        return [found.base_offset for found in batches_about(data, needles)]
+        return [found.base_offset for found in batches_containing(data, needles)]
 
     def commit(at: int, group: str, **options: object) -> bytes:
         return batch(at, [Raw(offset_key(group), b"v")], **options)  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def test_other_formats_are_named(magic: int) -> None:
     with pytest.raises(DecodeError, match=f"offset 5: magic {magic}"):
         read(bytes(data))
     with pytest.raises(DecodeError, match=f"magic {magic}"):
-        list(batches_about(bytes(data), [b"nothing"]))
+        list(batches_containing(bytes(data), [b"nothing"]))
 
 
 def test_a_length_that_leads_nowhere_ends_in_an_error() -> None:
@@ -138,7 +138,7 @@ def test_a_length_that_leads_nowhere_ends_in_an_error() -> None:
         with pytest.raises(DecodeError):
             list(batches(bytes(data)))
         with pytest.raises(DecodeError):
-            list(batches_about(bytes(data), [b"nothing"]))
+            list(batches_containing(bytes(data), [b"nothing"]))
 
 
 def test_a_codec_nobody_knows_is_named() -> None:

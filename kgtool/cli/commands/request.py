@@ -37,7 +37,7 @@ from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.protocol import api
 from kgtool.protocol.api import load, names
-from kgtool.protocol.as_json import Coded, carries, element, error_codes, is_struct, to_json
+from kgtool.protocol.as_json import ResponseError, carries, element, error_codes, is_struct, to_json
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.frame import encode_request
 from kgtool.protocol.plan import encode
@@ -278,21 +278,21 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
         output.text(_bytes(row), end="")
     output.text(json.dumps(row["response"], indent=2))  # ASCII: harmless for any terminal
     output.row(row)
-    codes = list(error_codes(reply))
-    output.done += not codes
-    for coded in codes:
-        if coded.code:
-            output.failed(_error(coded, answer.broker))
+    errors = list(error_codes(reply))
+    output.done += not errors
+    for error in errors:
+        if error.code:
+            output.failed(_item_error(error, answer.broker))
         else:
             output.done += 1
 
 
-def _error(coded: Coded, broker: int | None) -> ItemError:
-    error = broker_error(coded.code, coded.message)
-    about = {"broker": broker, **coded.about}
-    target = Target(**{key: about.get(key) for key in Target._fields})
-    said = ItemError.of(error, target)
-    return said._replace(message=f"{coded.path} {coded.code} {error.name}: {error.message}")
+def _item_error(found: ResponseError, broker: int | None) -> ItemError:
+    error = broker_error(found.code, found.message)
+    known = {"broker": broker, **found.target}
+    target = Target(**{key: known.get(key) for key in Target._fields})
+    message = f"{found.path} {found.code} {error.name}: {error.message}"
+    return ItemError.of(error, target)._replace(message=message)
 
 
 def _bytes(row: dict[str, Any]) -> str:

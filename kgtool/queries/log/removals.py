@@ -15,7 +15,7 @@ from kgtool.errors import KgError
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.scan import scan
 from kgtool.records import Record
-from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
+from kgtool.records.batch import Batch, RawRecord, batches_containing, read_records
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 from kgtool.retention.audit import Removal, audit
 from kgtool.retention.groups import classic_snapshot
@@ -84,7 +84,7 @@ class _Reader:
 
     def feed(self, data: bytes) -> None:
         """Read whole batches."""
-        for batch in batches_about(data, [self._needle]):
+        for batch in batches_containing(data, [self._needle]):
             for record in read_records(data, batch):
                 self._take(batch, record)
 

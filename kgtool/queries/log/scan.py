@@ -24,7 +24,7 @@ from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.records import Record, control, decode
-from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
+from kgtool.records.batch import Batch, RawRecord, batches_containing, read_records
 from kgtool.records.types import (
     CONSUMER_MEMBER,
     GROUP_METADATA,
@@ -96,7 +96,7 @@ class GroupLog:
 
         :raises DecodeError: they can't be read.
         """
-        for batch in batches_about(data, self._needles):
+        for batch in batches_containing(data, self._needles):
             if batch.is_control:
                 self._end_transaction(data, batch)
                 continue

@@ -16,7 +16,7 @@ from kgtool.analysis.decode.batches import Decoded
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import View
 from kgtool.errors import EncodeError
-from kgtool.records.printed import key_bytes, value_bytes
+from kgtool.records.json_converter import key_bytes, value_bytes
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 
 REASON_MALFORMED = "text that is not a record"

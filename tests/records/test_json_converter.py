@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgtool.protocol.plan import encode
-from kgtool.records import printed
+from kgtool.records import json_converter
 from kgtool.records.offset_commit import LegacyOffsetCommitValue
 from tests.protocol.messages import Maker, Message
 from tests.records.conftest import Coordinator, Documents
@@ -39,10 +39,10 @@ def test_every_record_that_kafka_prints_comes_back_byte_for_byte(
             coordinator.read(data, java_version, raw)
             text = _print(coordinator, form.name, data, java_version)
             if form.name.endswith("Key"):
-                back = printed.key_bytes(form.cls.KEY, text)
+                back = json_converter.key_bytes(form.cls.KEY, text)
                 head = form.cls.KEY
             else:
-                back = printed.value_bytes(form.cls.KEY, version, text)
+                back = json_converter.value_bytes(form.cls.KEY, version, text)
                 head = version
             assert back[:2] == struct.pack(">h", head)
             again = coordinator.message(form.name)
@@ -70,4 +70,4 @@ def test_what_is_no_record_is_a_value_error(
     number: int, version: int, data: Any, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        printed.value_bytes(number, version, data)
+        json_converter.value_bytes(number, version, data)

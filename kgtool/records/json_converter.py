@@ -1,10 +1,10 @@
-"""Records as Kafka's own tools print them in JSON, back to the bytes that they were.
+"""Records from the JSON that Kafka's own tools print, as bytes.
 
-``kafka-dump-log --offsets-decoder`` (3.8+) and the console consumer's formatters (3.9+) write what
-the generated ``*JsonConverter`` classes make of a key or value: camel-case names, bytes in base64,
-uuids in unpadded URL-safe base64, fields that a version lacks left out. The dump tool goes one
-step further with classic members and prints their embedded subscription and assignment as objects
-where it can parse them (``OffsetsMessageParser`` of DumpLogSegments).
+``kafka-dump-log --offsets-decoder`` (3.8+) and the console consumer's formatters (3.9+) print keys
+and values by the generated ``*JsonConverter`` classes: camel-case names, bytes in base64, uuids in
+unpadded URL-safe base64, without the fields that a version lacks. For classic members the dump tool
+also parses the embedded subscription and assignment and prints them as objects
+(``OffsetsMessageParser`` of DumpLogSegments).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EMBEDDED = {"subscription": ConsumerProtocolSubscription, "assignment": Consume
 def key_bytes(number: int, data: object) -> bytes:
     """Return the key of a record of that type.
 
-    :raises ValueError: the type is not known, or the data is not that of such a key.
+    :raises ValueError: an unknown type, or malformed data.
     """
     return _message(number, _known(number).key, 0, data)
 
@@ -36,7 +36,7 @@ def key_bytes(number: int, data: object) -> bytes:
 def value_bytes(number: int, version: int, data: object) -> bytes:
     """Return the value of a record of that type in that version.
 
-    :raises ValueError: as ``key_bytes``, or the version is not known.
+    :raises ValueError: an unknown type or version, or malformed data.
     """
     known = _known(number)
     cls = known.values[0]
@@ -87,7 +87,7 @@ def _value(field: Field, value: Any) -> Any:
 
 
 def _embedded(field: Field, data: dict[str, Any]) -> bytes:
-    """A subscription or assignment that the tool has parsed, in the version that has its fields."""
+    """Write a parsed subscription or assignment, in the lowest version that has its fields."""
     cls = _EMBEDDED[field.name]
     version = max((each.versions.low for each in cls.FIELDS if each.wire in data), default=0)
     return _int16(version) + encode(_struct(cls, data), version)
