@@ -12,9 +12,8 @@ from kgtool.analysis.decode.blobs import release
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.buckets import Blobs, buckets
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
-from kgtool.analysis.fold.removals import Removals
-from kgtool.analysis.fold.removals import removals as explained
-from kgtool.analysis.fold.whatif.offset_intervals import lives
+from kgtool.analysis.fold.removals import Removals, explain_removals
+from kgtool.analysis.fold.whatif.offset_intervals import intervals_by_scenario
 from kgtool.analysis.tables import (
     at_end,
     by_family,
@@ -56,7 +55,7 @@ def partition_tables(partition: int, blobs: Blobs, plan: FoldPlan) -> Tables:
 
 def _told(folded: FoldedLog) -> Tables:
     options = folded.plan.options
-    gone = explained(folded)
+    gone = explain_removals(folded)
     found = live.live(folded)
     table = live.table(folded, found)
     yield from _of_live(folded, table, found)
@@ -97,7 +96,7 @@ def _of_live(folded: FoldedLog, table: Any, found: live.Live) -> Tables:
 
 
 def _whatif(folded: FoldedLog, gone: Removals) -> Tables:
-    for number, found in enumerate(lives(folded, gone)):
+    for number, found in enumerate(intervals_by_scenario(folded, gone)):
         scenario = folded.plan.options.scenarios[number]
         yield "losses", whatif.losses(folded, scenario, found)
         yield "totals", whatif.totals(folded, number, found)

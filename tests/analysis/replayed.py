@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgtool.analysis.decode import group_records
-from kgtool.analysis.fold.group_life import Event
-from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, GroupReplay, Life, Put
+from kgtool.analysis.fold.group_life import GroupEvent
+from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, Commit, GroupReplay, Interval
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.protocol.plan import encode
 from kgtool.records import Record
@@ -33,7 +33,7 @@ class Player:
             self.wiped.add(event.group)
         elif isinstance(event.record, Marker):
             for group, *key in sorted(self.pending.pop(event.producer_id, ())):
-                self.group(group).end(
+                self.group(group).end_transaction(
                     event.timestamp_ms, (key[0], key[1]), event.producer_id,  # type: ignore[arg-type]
                     committed=event.record.type == COMMIT,
                 )  # fmt: skip
@@ -51,15 +51,15 @@ class Player:
     def offset(self, entry: Entry, record: Record) -> None:
         group, key = self.group(record.key.group), (record.key.topic, record.key.partition)
         if record.value is None:
-            group.forget(entry.timestamp_ms, key)
+            group.delete(entry.timestamp_ms, key)
             return
         value = record.value
         own = value.expire_timestamp if record.version == 1 else None
         committed = CommittedOffset(value.commit_timestamp, own)
-        put = Put(committed, value.offset, entry.offset, entry.timestamp_ms)
+        put = Commit(committed, value.offset, entry.offset, entry.timestamp_ms)
         if entry.transactional:
             self.pending.setdefault(entry.producer_id, set()).add((record.key.group, *key))
-            group.pend(entry.timestamp_ms, key, put, entry.producer_id)
+            group.transactional_commit(entry.timestamp_ms, key, put, entry.producer_id)
         else:
             group.commit(entry.timestamp_ms, key, put)
 
@@ -73,16 +73,16 @@ class Player:
             value = struct.pack(">h", record.version) + encode(record.value, record.version)
         detail: dict[str, Any] = group_records.decode(record.type, key, value)._asdict()
         name = detail.pop("group")
-        event = Event(entry.timestamp_ms, entry.offset, record.type, value is None, detail)
+        event = GroupEvent(entry.timestamp_ms, entry.offset, record.type, value is None, detail)
         ends = record.type in GROUP_TYPES and value is None
         wipe = ends and name in self.wiped
         self.wiped.discard(name if wipe else "")
-        self.group(name).group_record(event, wipe=wipe)
+        self.group(name).group_record(event, deletes_group=wipe)
 
 
 def play(
     events: Iterable[Entry | GroupDeleted], scenario: Scenario, end_ms: int
-) -> list[tuple[str, Life]]:
+) -> list[tuple[str, Interval]]:
     """Everybody's lives until ``end_ms``."""
     player = Player(scenario)
     for event in events:
@@ -90,7 +90,7 @@ def play(
     return [(name, life) for name, group in player.groups.items() for life in group.finish(end_ms)]
 
 
-def removed(lives: Iterable[tuple[str, Life]]) -> list[Removed]:
+def removed(lives: Iterable[tuple[str, Interval]]) -> list[Removed]:
     """What checks removed, as ``simulate`` tells it, sorted."""
     rows = [
         Removed(life.until_ms or 0, group, *(life.key or (None, None)))

@@ -13,9 +13,9 @@ import pytest
 
 from kgtool.analysis.decode.blobs import Kinds, unpack
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
-from kgtool.analysis.fold.removals import removals
+from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif import client_events, offset_intervals
-from kgtool.analysis.fold.whatif.coupled_groups import OffsetIntervals, play
+from kgtool.analysis.fold.whatif.coupled_groups import ClientHistory, OffsetIntervals, replay_groups
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.local_engine import LocalEngine
@@ -60,24 +60,26 @@ def rows(found: OffsetIntervals) -> Counter[tuple[int, ...]]:
 
 def check(folded: FoldedLog, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """(rows of groups that were not replayed, rows in all); they are the same either way."""
-    gone, replayed = removals(folded), []
+    gone, replayed = explain_removals(folded), []
 
     def noted(
-        past: offset_intervals.Past, scenario: Scenario, groups: offset_intervals.Bools
+        history: ClientHistory, scenario: Scenario, groups: offset_intervals.Bools
     ) -> OffsetIntervals:
         replayed.append((scenario, groups))
-        return play(past, scenario, groups)
+        return replay_groups(history, scenario, groups)
 
-    monkeypatch.setattr(offset_intervals, "play", noted)
-    found = list(offset_intervals.lives(folded, gone))
+    monkeypatch.setattr(offset_intervals, "replay_groups", noted)
+    found = list(offset_intervals.intervals_by_scenario(folded, gone))
     # Every transaction as one that a check may find open: as it is in the log.
-    monkeypatch.setattr(client_events, "_settled", lambda _, events, intervals: events)
-    past = offset_intervals.told(folded, gone, SCENARIOS)
+    monkeypatch.setattr(
+        client_events, "_replace_short_transactions", lambda _, events, intervals: events
+    )
+    history = offset_intervals.build_history(folded, gone, SCENARIOS)
     monkeypatch.undo()
     of_arrays = total = 0
     everybody = np.ones(folded.log.size, dtype=np.bool_)
     for scenario, one in zip(SCENARIOS, found, strict=True):
-        expected = rows(play(past, scenario, everybody))
+        expected = rows(replay_groups(history, scenario, everybody))
         assert rows(one) == expected, scenario
         again = next((groups for which, groups in replayed if which == scenario), ~everybody)
         of_arrays += int((~again[one.group]).sum())

@@ -14,8 +14,8 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.fold import buckets, compact
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.removals import removals
-from kgtool.analysis.fold.whatif.client_events import story
+from kgtool.analysis.fold.removals import explain_removals
+from kgtool.analysis.fold.whatif.client_events import build_client_events
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.partition_tables import _told
 from tests.analysis.test_in_pieces import tables
@@ -88,14 +88,14 @@ def test_what_is_left_out_changes_nothing(
     busy_log(tmp_path, author, pause_ms)
     expected = tables(tmp_path, author, scenarios)
     rows: Counter[str] = Counter()
-    thinned = compact._thinned
+    thinned = compact._drop_unneeded
 
     def noted(table: Any, *given: Any) -> Any:
         found = thinned(table, *given)
         rows.update(had=len(table), left_out=len(table) - len(found))
         return found
 
-    monkeypatch.setattr(compact, "_thinned", noted)
+    monkeypatch.setattr(compact, "_drop_unneeded", noted)
     monkeypatch.setattr(compact, "STEP", 50)
     monkeypatch.setattr(buckets, "ROWS", 60)
     found = tables(tmp_path, author, scenarios)
@@ -114,9 +114,9 @@ def test_nobodys_clock_changes(
     had = left = 0
     for partition, kinds, plan in partitions(tmp_path, SETS[author], LONG):
         rows = kinds[schema.KIND_OFFSET]
-        own = compact.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+        own = compact.group_record_times(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
         pieces = [rows.slice(at, 50) for at in range(0, len(rows), 50)]
-        some = compact.thinned(pieces, own, plan)
+        some = compact.drop_unneeded(pieces, own, plan)
         had, left = had + len(rows), left + len(some)
         expected = clocks(FoldedLog(partition, dict(kinds), plan))
         found = clocks(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan))
@@ -126,8 +126,8 @@ def test_nobodys_clock_changes(
 
 def clocks(folded: FoldedLog) -> dict[tuple[int, int], int]:
     """By position and kind of event."""
-    events = story(folded, removals(folded), LONG)
-    places = zip(events.position.tolist(), events.what.tolist(), strict=True)
+    events = build_client_events(folded, explain_removals(folded), LONG)
+    places = zip(events.position.tolist(), events.kind.tolist(), strict=True)
     return dict(zip(places, events.clock_ms.tolist(), strict=True))
 
 
@@ -140,8 +140,8 @@ def check(folder: Path, log: Log, table: str, column: str) -> None:
     often = Scenario(SETS["4.1"], 60_000, 700)  # so that the decoder leaves them all
     ((partition, kinds, plan),) = partitions(folder, SETS["4.1"], (often,))
     plan = plan._replace(options=plan.options._replace(gaps=True))
-    own = compact.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
-    some = compact.thinned([kinds[schema.KIND_OFFSET]], own, plan)
+    own = compact.group_record_times(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+    some = compact.drop_unneeded([kinds[schema.KIND_OFFSET]], own, plan)
     assert len(some) < len(kinds[schema.KIND_OFFSET])
     found = dict(_told(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
     expected = dict(_told(FoldedLog(partition, kinds, plan)))

@@ -12,8 +12,8 @@ import pytest
 from kgtool.analysis.decode.blobs import unpack
 from kgtool.analysis.fold.arrays import NONE
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.removals import removals
-from kgtool.analysis.fold.whatif.offset_intervals import lives
+from kgtool.analysis.fold.removals import explain_removals
+from kgtool.analysis.fold.whatif.offset_intervals import intervals_by_scenario
 from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.scenarios import Scenario
@@ -63,7 +63,7 @@ def played(analysis: Analysis) -> Iterator[Played]:
     for partition, blobs in local._blobs.items():
         folded = FoldedLog(partition, unpack(blobs), analysis.plan)
         groups = folded.log.groups.to_pylist()
-        for number, found in enumerate(lives(folded, removals(folded))):
+        for number, found in enumerate(intervals_by_scenario(folded, explain_removals(folded))):
             columns = folded.key_columns(found.key)
             for at, key in enumerate(found.key.tolist()):
                 until = int(found.until_ms[at])

@@ -78,9 +78,9 @@ def _unpacked(parts: list[Part], plan: FoldPlan) -> Kinds:
         return unpack((part.kind, data) for part in parts for data in part.data)
     rest = [part for part in parts if part.kind != schema.KIND_OFFSET]
     found = unpack((part.kind, data) for part in rest for data in part.data)
-    own = compact.own_records(found.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+    times = compact.group_record_times(found.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
     tables = (from_bytes(data) for part in some for data in part.data)
-    return {**found, schema.KIND_OFFSET: compact.thinned(tables, own, plan)}
+    return {**found, schema.KIND_OFFSET: compact.drop_unneeded(tables, times, plan)}
 
 
 def _count(blobs: Blobs) -> int:

@@ -29,7 +29,7 @@ from kgtool.analysis.fold.arrays import (
     texts,
 )
 from kgtool.analysis.fold.folded_log import FoldPlan
-from kgtool.analysis.fold.log import FOLLOWED, first_times
+from kgtool.analysis.fold.log import SUCCESSOR_DROPPED, first_times
 from kgtool.analysis.fold.whatif.checks import age_at_last_check
 from kgtool.analysis.fold.whatif.client_events import FAR
 from kgtool.records.types import GROUP_METADATA
@@ -38,7 +38,7 @@ STEP = 1 << 19
 """Rows that are looked at together, beside what stayed of those before."""
 
 
-class Own(NamedTuple):
+class GroupRecordTimes(NamedTuple):
     """The groups' own records, by group and log offset."""
 
     names: Any
@@ -51,7 +51,7 @@ class Own(NamedTuple):
     """Whether the group's offsets may share a date from there on, as those of an Empty one do."""
 
 
-def own_records(rows: Any) -> Own:
+def group_record_times(rows: Any) -> GroupRecordTimes:
     """Those of a table of ``schema.KIND_GROUP``."""
     group, names = texts(rows["group"])
     log_offset, tombstone = ints(rows["log_offset"]), bools(rows["tombstone"])
@@ -60,43 +60,43 @@ def own_records(rows: Any) -> Own:
     last = Runs(group[order]).last_so_far(shown[order])
     members = ints(rows["detail"].combine_chunks().field("members"))[order]
     at_ms = ints(rows["timestamp_ms"])
-    return Own(
+    return GroupRecordTimes(
         names, group[order], log_offset[order], at_ms[order], tombstone[order],
         (last >= 0) & (members[last] < 1),
     )  # fmt: skip
 
 
-def thinned(tables: Iterable[Any], own: Own, plan: FoldPlan) -> Any:
+def drop_unneeded(tables: Iterable[Any], times: GroupRecordTimes, plan: FoldPlan) -> Any:
     """Tables of ``schema.KIND_OFFSET``, in log order, as one; a row that stays stands for what was
     left out before it."""
     kept: list[Any] = []
     size = 0
     for table in tables:
         no = pa.array(np.zeros(len(table), dtype=np.bool_))
-        kept.append(table.append_column(FOLLOWED, no))
+        kept.append(table.append_column(SUCCESSOR_DROPPED, no))
         size += len(table)
         if size >= STEP:
-            kept, size = [_thinned(pa.concat_tables(kept), own, plan)], 0
-    return _thinned(pa.concat_tables(kept), own, plan)
+            kept, size = [_drop_unneeded(pa.concat_tables(kept), times, plan)], 0
+    return _drop_unneeded(pa.concat_tables(kept), times, plan)
 
 
-def _thinned(table: Any, own: Own, plan: FoldPlan) -> Any:
+def _drop_unneeded(table: Any, times: GroupRecordTimes, plan: FoldPlan) -> Any:
     table = table.unify_dictionaries().combine_chunks()
-    rows = _Rows(table, own)
+    rows = _Rows(table, times)
     # What follows soon enough is looked at neither for its own sake nor for that of the one before.
-    harmless = rows.in_run & (rows.followed | rows.soon(plan))
+    harmless = rows.in_run & (rows.successor_dropped | rows.soon(plan))
     look = ~harmless
     if plan.options.gaps:
-        look[rows.longest(np.flatnonzero(harmless & ~rows.followed), plan)] = True
+        look[rows.longest(np.flatnonzero(harmless & ~rows.successor_dropped), plan)] = True
     kept = look | np.append(True, look[:-1])
-    followed = rows.followed | ~_next(kept, True)
+    dropped = rows.successor_dropped | ~_next(kept, True)
     # What was left out counts for the next one that stays.
     behind = np.append(0, np.flatnonzero(kept)[:-1] + 1)
     place = rows.order[kept]
     order = np.argsort(place)
     found = table.take(pa.array(place[order]))
     for name, values in (
-        ("commits", np.add.reduceat(rows.commits, behind)), (FOLLOWED, followed[kept]),
+        ("commits", np.add.reduceat(rows.commits, behind)), (SUCCESSOR_DROPPED, dropped[kept]),
     ):  # fmt: skip
         at = found.schema.get_field_index(name)
         found = found.set_column(at, name, pa.array(values[order]))
@@ -111,10 +111,10 @@ def _next(values: Any, last: Any) -> Any:
 class _Rows:
     """Rows by key and log offset; one array entry each."""
 
-    def __init__(self, table: Any, own: Own) -> None:
+    def __init__(self, table: Any, times: GroupRecordTimes) -> None:
         group, names = texts(table["group"])
         topic, _ = texts(table["topic"])
-        of_group = _in_groups(table, group, names, own)
+        of_group = _in_groups(table, group, names, times)
         key = codes(group, topic, ints(table["topic_partition"]))
         order = np.argsort(key, kind="stable")
         at_ms, tombstone = ints(table["timestamp_ms"]), bools(table["tombstone"])
@@ -124,7 +124,10 @@ class _Rows:
         self.order, self.at_ms, self.clock_ms = order, at_ms[order], of_group.clock_ms[order]
         self.first_ms = first_times(ints(table["first_ms"]), at_ms)[order]
         self.commit_ms = ints(table["commit_timestamp_ms"])[order]
-        self.commits, self.followed = ints(table["commits"])[order], bools(table[FOLLOWED])[order]
+        self.commits, self.successor_dropped = (
+            ints(table["commits"])[order],
+            bools(table[SUCCESSOR_DROPPED])[order],
+        )
         self.scope = codes(group, topic, of_group.last_own)[order]
         """What is protected, or is not, at the same times: topics between a group's records."""
         key, plain, sure = key[order], plain[order], of_group.sure[order]
@@ -160,7 +163,7 @@ class _InGroups(NamedTuple):
     """What rows are among all that their group has; one array entry each, in log order."""
 
     clock_ms: Ints
-    """``client_events.Events.clock_ms``."""
+    """``client_events.ClientEvents.clock_ms``."""
     sure: Bools
     """Whether it is the same without the tombstones, which may be the broker's own."""
     steady: Bools
@@ -170,15 +173,15 @@ class _InGroups(NamedTuple):
     may_be_empty: Bools
 
 
-def _in_groups(table: Any, group: Ints, names: Any, own: Own) -> _InGroups:
+def _in_groups(table: Any, group: Ints, names: Any, times: GroupRecordTimes) -> _InGroups:
     size, place = len(group), ints(table["log_offset"])
-    number = ints(pc.index_in(own.names, value_set=names).fill_null(-1))[own.group]
-    some = (number >= 0) & (own.log_offset <= place[-1])
+    number = ints(pc.index_in(times.names, value_set=names).fill_null(-1))[times.group]
+    some = (number >= 0) & (times.log_offset <= place[-1])
     groups = np.concatenate([group, number[some]])
-    order = np.lexsort((np.concatenate([place, own.log_offset[some]]), groups))
+    order = np.lexsort((np.concatenate([place, times.log_offset[some]]), groups))
     groups = groups[order]
-    at_ms = np.concatenate([ints(table["timestamp_ms"]), own.at_ms[some]])[order].clip(0)
-    dead = np.concatenate([bools(table["tombstone"]), own.tombstone[some]])[order]
+    at_ms = np.concatenate([ints(table["timestamp_ms"]), times.at_ms[some]])[order].clip(0)
+    dead = np.concatenate([bools(table["tombstone"]), times.tombstone[some]])[order]
     clock = highest_so_far(groups, at_ms)
     alive = highest_so_far(groups, np.where(dead, -1, at_ms))
     lowest = -highest_so_far((groups.max() - groups)[::-1], -at_ms[::-1])[::-1]
@@ -186,7 +189,7 @@ def _in_groups(table: Any, group: Ints, names: Any, own: Own) -> _InGroups:
     # Not the latest time so far, or one that everything behind has reached too.
     steady = (at_ms <= runs.lag(alive, -1)) | (at_ms <= lowest)
     last_own = runs.last_so_far(order >= size)
-    empty = np.append(np.zeros(size, dtype=np.bool_), own.may_be_empty[some])[order]
+    empty = np.append(np.zeros(size, dtype=np.bool_), times.may_be_empty[some])[order]
     back = np.argsort(order, kind="stable")[:size]
     return _InGroups(
         clock[back], (clock == alive)[back], steady[back], last_own[back],

@@ -1,4 +1,4 @@
-"""What the tables of one log partition are made of, each computed once."""
+"""What the tables of one log partition are built from, each part computed once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, words
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.group_states import GroupStates
 from kgtool.analysis.fold.log import Log
-from kgtool.analysis.fold.offset_history import History, history
+from kgtool.analysis.fold.offset_history import OffsetHistory, build_history
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
@@ -33,29 +33,29 @@ class TableOptions(NamedTuple):
     bucket_ms: int | None = None
     """For metrics."""
     tally: Tally | None = None
-    """Is told what workers read."""
+    """Counts what workers read."""
     days: int = 7
-    """How many days ahead are told one by one."""
+    """How many days ahead get a row each."""
     gaps: bool = False
-    """The times between commits."""
+    """For gaps."""
     plan: bool = False
-    """What could be deleted, ..."""
+    """For a cleanup plan, ..."""
     idle_ms: int | None = None
-    """... of that what was idle for so long."""
+    """... of groups that were idle this long."""
 
     def detail(self, interval_ms: int) -> Detail:
-        """What of the past the tables need; ``interval_ms`` is that of the brokers' checks."""
+        """Which superseded commits the tables need, with that interval of the brokers' checks."""
         grids = {scenario.interval_ms for scenario in self.scenarios}
         grids |= {interval_ms} if self.gaps else set()
         return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
 class FoldPlan(NamedTuple):
-    """What is asked of the log; the same for every partition."""
+    """Rules and options of the fold, the same for every partition."""
 
     rules: RuleSet
     wrote: rc.Wrote
-    """The retention that the brokers had while the log was written."""
+    """The brokers' retention while the log was written."""
     interval_ms: int
     end_ms: int
     """The moment to which the log was read."""
@@ -67,23 +67,23 @@ class FoldPlan(NamedTuple):
     topic_ids: dict[str, str]
     """cluster.json's ids of topics."""
     topics: frozenset[str] | None
-    """All that cluster.json has; None: it does not tell."""
+    """All topics of cluster.json; None: unknown."""
 
 
-class Judged(NamedTuple):
-    """What becomes of stored offsets; one array entry each."""
+class Verdicts(NamedTuple):
+    """When stored offsets expire, and why; one array entry each."""
 
     rule: Ints
     """Number of the rule; -1 where nothing is stored."""
     due_ms: Ints
     """The rule's time; NONE: never."""
     expires_ms: Ints
-    """The earliest moment at which the broker may remove it: not before the rule's time, and not
-    before the record that took away the offset's last protection."""
+    """The earliest time at which the broker may remove it: not before the rule's time, nor before
+    the record that ended the offset's last protection."""
 
 
 class FoldedLog:
-    """One partition of the log, and what is asked of it."""
+    """One partition of the log, folded by a plan."""
 
     def __init__(self, partition: int, kinds: Kinds, plan: FoldPlan) -> None:
         self.partition, self.plan = partition, plan
@@ -92,22 +92,22 @@ class FoldedLog:
 
     @cached_property
     def families(self) -> Any:
-        """What each group's name folds into, as an Arrow array."""
+        """The family of each group's name, an Arrow array."""
         return pa.array([fold(name) for name in self.log.groups.to_pylist()], pa.string())
 
     @cached_property
-    def history(self) -> History:
-        """What happened to every offset."""
-        return history(self.log, self.plan.rules)
+    def history(self) -> OffsetHistory:
+        """The history of every offset."""
+        return build_history(self.log, self.plan.rules)
 
-    def judge(self, rows: Ints, state: Ints) -> Judged:
-        """The verdicts on what ``history`` has at these rows, the group being in that state."""
+    def verdicts(self, rows: Ints, state: Ints) -> Verdicts:
+        """The verdicts on what is stored at rows of ``history``, in these group states."""
         plan, past, states = self.plan, self.history, self.states
         stored, commits = past.stored[rows], self.log.offsets
-        topic = states.topic(state, self.log.keys.topic[past.key[rows]])
+        topic = states.topic_protection(state, self.log.keys.topic[past.key[rows]])
         times = commits.commit_ms[stored], commits.expire_ms[stored]
-        offset = rc.Offset(*times, topic.holds, past.pending[rows])
-        due, rule = plan.wrote.verdict(plan.rules, states.of.at(state), offset)
+        offset = rc.Offset(*times, topic.subscribed, past.pending[rows])
+        due, rule = plan.wrote.verdict(plan.rules, states.groups.at(state), offset)
         expires = np.maximum(due, past.stored_ms[rows])
         if not plan.rules.fixed_at_commit:
             dated = states.ints("dated_before_ms")[state]
@@ -118,12 +118,12 @@ class FoldedLog:
             if plan.rules.pending_protects_offset:
                 expires = np.maximum(expires, past.pending_ended_ms[rows])
         has, never = stored >= 0, due == NONE
-        return Judged(
+        return Verdicts(
             np.where(has, rule, -1), np.where(has, due, NONE), np.where(has & ~never, expires, NONE)
         )
 
     def table(self, name: str, columns: dict[str, Any], extra: schema.Schema = ()) -> Any:
-        """An Arrow table of these columns: codes of texts must be texts already."""
+        """An Arrow table of ``schema.TABLES``, with extra columns."""
         kinds = (*schema.TABLES[name], *extra)
         target = schema.arrow(kinds)
         arrays = [_column(columns[field.name], field.type) for field in target]

@@ -17,7 +17,7 @@ from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.rules import GroupSnapshot, RuleSet
 
 
-class Event(NamedTuple):
+class GroupEvent(NamedTuple):
     """A commit, which makes a group of what is none, or one of a group's own records."""
 
     timestamp_ms: int
@@ -29,7 +29,7 @@ class Event(NamedTuple):
     """``schema.GROUP_DETAIL``; what ends a group needs none."""
 
 
-class State(NamedTuple):
+class GroupState(NamedTuple):
     """What a group is from a log offset on; as it stands here, what only commits made."""
 
     log_offset: int = -1
@@ -86,7 +86,7 @@ class GroupLife:
 
     # --- what an event does ---
 
-    def apply(self, event: Event) -> State | None:
+    def apply(self, event: GroupEvent) -> GroupState | None:
         """Take in one event; the new state, or None where nothing that decides has changed."""
         before = (self.known, self.type, self.state)
         kept_whole, held, empty_since = self._keeps_whole(), self._held(), self._empty_since()
@@ -108,7 +108,7 @@ class GroupLife:
             self._forget()
             self.known, self.ended = True, None
 
-    def _own_record(self, event: Event, key_type: int) -> None:
+    def _own_record(self, event: GroupEvent, key_type: int) -> None:
         group_type = TYPE_OF_RECORD[key_type]
         if group_type != retention.TYPE_CLASSIC and not self.rules.new_coordinator:
             return  # the Scala coordinator skips the records of KIP-848
@@ -119,7 +119,7 @@ class GroupLife:
             self._begin(event, group_type)
         self._value(key_type, event.detail)
 
-    def _begin(self, event: Event, group_type: str) -> None:
+    def _begin(self, event: GroupEvent, group_type: str) -> None:
         if not self.known and self.ended is not None and self.ended[0] != group_type:
             # All records of one write have one timestamp.
             _, log_offset, at = self.ended
@@ -127,7 +127,7 @@ class GroupLife:
         self._forget(group_type)
         self.known, self.ended = True, None
 
-    def _tombstone(self, event: Event, key_type: int, group_type: str) -> None:
+    def _tombstone(self, event: GroupEvent, key_type: int, group_type: str) -> None:
         if key_type in types.GROUP_TYPES:
             simple = self.type == retention.TYPE_CLASSIC and not self.protocol_type
             if simple or group_type in (self.type, retention.TYPE_CLASSIC):
@@ -228,7 +228,7 @@ class GroupLife:
         elif before is not None and after is not None and after < before:
             self.dated = (retention.MAX_TIMESTAMP_MS, now)
 
-    def _row(self, event: Event) -> State | None:
+    def _row(self, event: GroupEvent) -> GroupState | None:
         shown = (
             self.known, self.type, self.state, self.protocol_type, self.generation,
             self.state_since_ms, self.topics, self.judged_since_ms, *self.dated, *self.converted,
@@ -237,4 +237,4 @@ class GroupLife:
         if shown == self.shown and not event.tombstone:
             return None
         self.shown = shown
-        return State(event.log_offset, self.entered_ms, list(self.released.items()), *shown)
+        return GroupState(event.log_offset, self.entered_ms, list(self.released.items()), *shown)

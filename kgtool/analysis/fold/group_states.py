@@ -1,7 +1,7 @@
-"""What each group was from which log offset on, and how an offset's topic looks to it then.
+"""The states of each group by log offset, and how they protect the offsets of a topic.
 
-Only groups with records of their own take the fold record by record (``GroupLife``); whatever only
-commits made is an empty simple group from its first commit on.
+Only groups with own records are folded record by record (``GroupLife``); a group that has only
+commits is an empty simple group from its first commit on.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, as_of
-from kgtool.analysis.fold.group_life import Event, GroupLife, State
+from kgtool.analysis.fold.group_life import GroupEvent, GroupLife, GroupState
 from kgtool.analysis.fold.log import Log
 from kgtool.retention.rules import RuleSet
 
 
-class Topic(NamedTuple):
-    """How a topic looks to a state."""
+class TopicProtection(NamedTuple):
+    """How a state protects the offsets of a topic."""
 
-    holds: Bools
+    subscribed: Bools
     released_ms: Ints
-    """Since when its offsets have been judged by their time alone; NONE: always."""
+    """Since when only their times protect them; NONE: always."""
 
 
-def ints_of(rows: Iterable[State], name: str) -> Ints:
+def ints_of(rows: Iterable[GroupState], name: str) -> Ints:
     """A field of these states; NONE where it is None."""
     values = (getattr(row, name) for row in rows)
     return np.array([NONE if value is None else value for value in values], dtype=np.int64)
 
 
-def groups_of(rows: Sequence[State]) -> rc.Group:
-    """What decides of these states."""
+def groups_of(rows: Sequence[GroupState]) -> rc.Group:
+    """The columns of these states that decide."""
     return rc.Group(
         np.array([row.known for row in rows], dtype=np.bool_),
         np.array([rc.TYPE[row.type] for row in rows], dtype=np.int64),
@@ -46,8 +46,8 @@ def groups_of(rows: Sequence[State]) -> rc.Group:
     )
 
 
-def holds(log: Log, rows: Sequence[State], row: Ints, topic: Ints) -> Bools:
-    """Whether a member subscribes to each topic in the state of that row, as far as it is known."""
+def is_subscribed(log: Log, rows: Sequence[GroupState], row: Ints, topic: Ints) -> Bools:
+    """Whether a member is known to subscribe to each topic in the state of each row."""
     numbers = {name: number for number, name in enumerate(log.topics.to_pylist())}
     span = len(numbers) + 1
     held = [
@@ -60,9 +60,9 @@ def holds(log: Log, rows: Sequence[State], row: Ints, topic: Ints) -> Bools:
     return np.asarray(found, dtype=np.bool_)
 
 
-def applied(
-    events: Iterable[tuple[int, Event]], rules: RuleSet
-) -> Iterator[tuple[int, GroupLife, State | None]]:
+def apply_events(
+    events: Iterable[tuple[int, GroupEvent]], rules: RuleSet
+) -> Iterator[tuple[int, GroupLife, GroupState | None]]:
     """Each event of each group in turn: the group's life after it, its state if that is new."""
     for group, some in groupby(events, itemgetter(0)):
         life = GroupLife(rules)
@@ -71,78 +71,77 @@ def applied(
 
 
 class GroupStates:
-    """The states of all groups by group and log offset; one more at the end: of no group."""
+    """The states of all groups by group and log offset; the last entry is of no group."""
 
     def __init__(self, log: Log, rules: RuleSet) -> None:
         has_own = np.zeros(log.size, dtype=np.bool_)
-        has_own[log.own.group] = True
+        has_own[log.group_records.group] = True
         creating = np.flatnonzero(log.offsets.creates & rules.new_coordinator)
         of_group = log.keys.group[log.offsets.key[creating]]
-        rows = list(_fold(log, creating[has_own[of_group]], rules))
+        folded = list(_fold(log, creating[has_own[of_group]], rules))
         simple, first = np.unique(of_group[~has_own[of_group]], return_index=True)
-        places = creating[~has_own[of_group]][first]
-        self._kinds = [*(row for _, row in rows), State(), State(known=False, topics=None)]
-        kind = np.arange(len(self._kinds), dtype=np.int64)
-        made = np.full(len(simple), len(rows), dtype=np.int64)
-        group = np.array([group for group, _ in rows], dtype=np.int64)
-        of_kind = ints_of(self._kinds, "log_offset")
-        self.group = np.concatenate([group, simple])
-        self.kind = np.concatenate([kind[: len(rows)], made])
-        self.log_offset = np.concatenate([of_kind[: len(rows)], log.offsets.log_offset[places]])
-        order = np.lexsort((self.log_offset, self.group))
-        self.group, self.log_offset = self.group[order], self.log_offset[order]
-        self.kind = np.append(self.kind[order], len(rows) + 1)
-        self.of = groups_of(self._kinds).at(self.kind)
+        count, created = len(folded), creating[~has_own[of_group]][first]
+        # All simple groups share one row, the groups that are unknown the last one.
+        self._rows = [state for _, state in folded]
+        self._rows += [GroupState(), GroupState(known=False, topics=None)]
+        group = np.array([group for group, _ in folded], dtype=np.int64)
+        log_offset = ints_of(self._rows[:count], "log_offset")
+        group = np.concatenate([group, simple])
+        log_offset = np.concatenate([log_offset, log.offsets.log_offset[created]])
+        row = np.minimum(np.arange(len(group)), count)
+        order = np.lexsort((log_offset, group))
+        self.group, self.log_offset = group[order], log_offset[order]
+        self.row = np.append(row[order], count + 1)
+        self.groups = groups_of(self._rows).at(self.row)
         self._log = log
         self.latest = np.full(log.size, -1, dtype=np.int64)
         """The last state of each group; -1 (of no group) if it has none."""
         self.latest[self.group] = np.arange(len(self.group))
 
     def ints(self, name: str) -> Ints:
-        """A field of ``State`` of every state."""
-        found: Ints = ints_of(self._kinds, name)[self.kind]
-        return found
+        """A field of ``GroupState`` of every state."""
+        return np.asarray(ints_of(self._rows, name)[self.row], dtype=np.int64)
 
     def since_ms(self, state: Ints) -> Ints:
-        """Since when a group has been in that state, as its records or else their times tell."""
-        own = self.of.since_ms[state]
-        return np.where(own == NONE, self.ints("entered_ms")[state], own)
+        """Since when groups are in these states: by the records' content, else by their times."""
+        since_ms = self.groups.since_ms[state]
+        return np.where(since_ms == NONE, self.ints("entered_ms")[state], since_ms)
 
     def protocol_types(self) -> Any:
         """The protocol type of every state, as an array of objects."""
-        return np.array([row.protocol_type for row in self._kinds], dtype=object)[self.kind]
+        return np.array([row.protocol_type for row in self._rows], dtype=object)[self.row]
 
     def before(self, group: Ints, position: Ints) -> Ints:
         """The state of each group just before that log offset; -1 (of no group) if it had none."""
         return as_of(self.group, self.log_offset, group, position, before=True)
 
-    def topic(self, state: Ints, topic: Ints) -> Topic:
-        """How topics look to states."""
-        kind = self.kind[state]
-        released = ints_of(self._kinds, "judged_since_ms")[kind]
+    def topic_protection(self, state: Ints, topic: Ints) -> TopicProtection:
+        """How states protect the offsets of topics."""
+        row = self.row[state]
+        released = ints_of(self._rows, "judged_since_ms")[row]
         numbers = {name: number for number, name in enumerate(self._log.topics.to_pylist())}
         freed = sorted(
             (number * (len(numbers) + 1) + numbers[name], at_ms)
-            for number in np.unique(kind).tolist()
-            for name, at_ms in self._kinds[number].released
+            for number in np.unique(row).tolist()
+            for name, at_ms in self._rows[number].released
             if name in numbers
         )
         if freed:
             places, freed_ms = np.array(freed, dtype=np.int64).T
-            pair = kind * (len(numbers) + 1) + topic
+            pair = row * (len(numbers) + 1) + topic
             found = np.minimum(np.searchsorted(places, pair), len(places) - 1)
             released = np.where(places[found] == pair, freed_ms[found], released)
-        return Topic(holds(self._log, self._kinds, kind, topic), released)
+        return TopicProtection(is_subscribed(self._log, self._rows, row, topic), released)
 
 
-def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, State]]:
+def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, GroupState]]:
     """(group, state) for each change of the groups with own records."""
-    own, offsets = log.own, log.offsets
-    events = list(zip(own.group.tolist(), own.events(), strict=True))
+    records, offsets = log.group_records, log.offsets
+    events = list(zip(records.group.tolist(), records.events(), strict=True))
     columns = (log.keys.group[offsets.key], offsets.at_ms, offsets.log_offset)
     commits = zip(*(column[creating].tolist() for column in columns), strict=True)
-    events += [(group, Event(at_ms, place)) for group, at_ms, place in commits]
+    events += [(group, GroupEvent(at_ms, place)) for group, at_ms, place in commits]
     events.sort(key=lambda each: (each[0], each[1].log_offset, each[1].key_type is not None))
-    for group, _, state in applied(events, rules):
+    for group, _, state in apply_events(events, rules):
         if state is not None:
             yield group, state

@@ -1,4 +1,4 @@
-"""One partition of ``__consumer_offsets`` as arrays: what the decoder found, keys as numbers."""
+"""One partition of ``__consumer_offsets`` as arrays, keys and names as numbers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECO
 from kgtool.analysis.decode.blobs import Kinds, empty, release
 from kgtool.analysis.decode.decoder import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
-from kgtool.analysis.fold.group_life import Event
+from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.records.types import GROUP_TYPES
 
 _NUMBERS = (
     "log_offset", "timestamp_ms", "producer_id", "producer_epoch", "topic_partition", "offset",
     "commit_timestamp_ms", "expire_timestamp_ms", "bytes", "commits", "first_ms",
 )  # fmt: skip
-FOLLOWED = "followed"
-"""The column that rows have which ``compact`` left over."""
+SUCCESSOR_DROPPED = "successor_dropped"
+"""A column of the rows that ``compact`` kept."""
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
-"""Reasons whose records are not among those that were counted as read."""
+"""Reasons whose records are not counted as read."""
 
 
-class Offsets(NamedTuple):
+class OffsetRecords(NamedTuple):
     """Commits and tombstones in log order; one array entry each."""
 
     log_offset: Ints
@@ -44,22 +44,22 @@ class Offsets(NamedTuple):
     topic_id: Ints
     bytes: Ints
     commits: Ints
-    """Records that the row stands for: superseded ones are dropped while decoding."""
+    """Records that the row stands for: the decoder drops superseded ones."""
     first_ms: Ints
     creates: Bools
-    followed: Bools
-    """The key's next commit came so soon that ``compact`` has left it out: see there."""
+    successor_dropped: Bools
+    """``compact`` has dropped the key's next commit, which came soon."""
 
 
-class Keys(NamedTuple):
-    """Group, topic and partition of each key; one more at the end: of no key."""
+class OffsetKeys(NamedTuple):
+    """Group, topic and partition of each key; the last entry is of no key."""
 
     group: Ints
     topic: Ints
     partition: Ints
 
 
-class Own(NamedTuple):
+class GroupRecords(NamedTuple):
     """The groups' own records in log order."""
 
     log_offset: Ints
@@ -71,16 +71,16 @@ class Own(NamedTuple):
     generation: Ints
     members: Ints
     key: Ints
-    """Which of a group's own keys it is."""
+    """A number of the record's key."""
     detail: Any
     """Arrow structs."""
 
-    def events(self, rows: Any = slice(None)) -> list[Event]:
-        """Those of these rows as a group's fold takes them."""
+    def events(self, rows: Any = slice(None)) -> list[GroupEvent]:
+        """The records of these rows for ``GroupLife``."""
         columns = (self.at_ms, self.log_offset, self.key_type, self.tombstone)
         values = [column[rows].tolist() for column in columns]
         detail = self.detail.take(np.arange(len(self.group))[rows]).to_pylist()
-        return list(map(Event, *values, detail))
+        return list(map(GroupEvent, *values, detail))
 
 
 class Markers(NamedTuple):
@@ -93,10 +93,10 @@ class Markers(NamedTuple):
 
 
 class Log:
-    """What was decoded of one partition, in any order."""
+    """The decoded records of one partition, which come in any order."""
 
     def __init__(self, kinds: Kinds, *, doubled: bool) -> None:
-        """Take the tables out of ``kinds``: what is an array needs no table any more.
+        """Take the tables out of ``kinds``, which frees them.
 
         :param doubled: whether the same record may be there more than once.
         """
@@ -112,18 +112,18 @@ class Log:
         columns = {name: offsets[name] for name in offsets.column_names}
         del offsets, both
         self.offsets, self.keys = self._offsets(columns, group[:size])
-        self.own = _own(own, group[size:])
+        self.group_records = _group_records(own, group[size:])
         markers = _in_order(kinds, schema.KIND_MARKER, doubled)
         self.markers = Markers(
             ints(markers["log_offset"]), ints(markers["timestamp_ms"]),
             ints(markers["producer_id"]), bools(markers["committed"]),
         )  # fmt: skip
 
-    def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[Offsets, Keys]:
+    def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[OffsetRecords, OffsetKeys]:
         numbers = {name: ints(rows.pop(name)) for name in _NUMBERS}
         flags = {name: bools(rows.pop(name)) for name in ("tombstone", "creates_group")}
         no = np.zeros_like(flags["tombstone"])
-        followed = bools(rows.pop(FOLLOWED)) if FOLLOWED in rows else no
+        successor_dropped = bools(rows.pop(SUCCESSOR_DROPPED)) if SUCCESSOR_DROPPED in rows else no
         release()
         topic, self.topics = texts(rows.pop("topic"))
         topic_id, self.topic_ids = texts(rows.pop("topic_id"))
@@ -133,24 +133,24 @@ class Log:
         first[key[::-1]] = np.arange(len(key))[::-1]
         at_ms = numbers["timestamp_ms"]
         first_ms = first_times(numbers["first_ms"], at_ms)
-        found = Offsets(
+        found = OffsetRecords(
             numbers["log_offset"], at_ms, key, flags["tombstone"], numbers["producer_id"],
             numbers["producer_epoch"], numbers["offset"], numbers["commit_timestamp_ms"],
             numbers["expire_timestamp_ms"], topic_id, numbers["bytes"], numbers["commits"],
             at_ms if np.array_equal(first_ms, at_ms) else first_ms, flags["creates_group"],
-            followed,
+            successor_dropped,
         )  # fmt: skip
         keys = (group[first], -1), (topic[first], -1), (partition[first], NONE)
-        return found, Keys(*(np.append(*each) for each in keys))
+        return found, OffsetKeys(*(np.append(*each) for each in keys))
 
     @property
     def size(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return len(self.groups)
 
     @cached_property
     def lacks(self) -> int:
-        """``missing_data`` bits: what the inputs can't tell about this partition."""
+        """``missing_data`` bits of this partition's inputs."""
         missing = 0
         for bits in pc.unique(self.notes["lacks"]).to_pylist():
             missing |= bits or 0
@@ -158,7 +158,7 @@ class Log:
 
     @cached_property
     def moved_ms(self) -> int:
-        """When another broker became this partition's coordinator for the last time; or NONE."""
+        """Time of the last move of the coordinator to another broker, or NONE."""
         rows = self.epochs
         epoch, place = ints(rows["commits"]), ints(rows["log_offset"])
         if not len(epoch) or epoch.max() == epoch.min():
@@ -169,12 +169,12 @@ class Log:
 
     @cached_property
     def read(self) -> Any:
-        """What was read of this partition, a row a chunk of a file."""
+        """The chunks of files that were read, a row each."""
         return self.notes.filter(pc.is_null(self.notes["reason"]))
 
     @property
     def size_in_log(self) -> tuple[int, int]:
-        """Bytes and records; of chunks that overlap, as those of replicas do, once."""
+        """Bytes and records; overlapping chunks, as of replicas, count once."""
         names = ("log_offset", "offset", "bytes", "records")
         first, last, size, records = (ints(self.read[name]) for name in names)
         share = np.ones(len(first))
@@ -204,7 +204,7 @@ class Log:
 
 
 def first_times(first_ms: Ints, at_ms: Ints) -> Ints:
-    """When the first of the commits was made that a row stands for: its own time, if not told."""
+    """Times of the first commits that rows stand for; by default the rows' own."""
     return np.where(first_ms == NONE, at_ms, first_ms) if (first_ms == NONE).any() else first_ms
 
 
@@ -225,19 +225,19 @@ def _is_mixed(place: Ints) -> bool:
     return bool((place[1:] < place[:-1]).any())
 
 
-def _own(rows: Any, group: Ints) -> Own:
+def _group_records(rows: Any, group: Ints) -> GroupRecords:
     detail = rows["detail"].combine_chunks()
     key_type = ints(rows["key_type"])
     member, _ = texts(detail.field("member"))
     regex, _ = texts(detail.field("regex"))
-    return Own(
+    return GroupRecords(
         ints(rows["log_offset"]), ints(rows["timestamp_ms"]), group, key_type,
         bools(rows["tombstone"]), ints(rows["bytes"]), ints(detail.field("generation")),
         ints(detail.field("members")), codes(group, key_type, member, regex), detail,
     )  # fmt: skip
 
 
-def ends_group(own: Own) -> Bools:
-    """Which records are the null value that ends their group."""
-    ends = np.isin(own.key_type, GROUP_TYPES)
-    return np.asarray(own.tombstone & ends, dtype=np.bool_)
+def ends_group(records: GroupRecords) -> Bools:
+    """Which records are tombstones of groups."""
+    ends = np.isin(records.key_type, GROUP_TYPES)
+    return np.asarray(records.tombstone & ends, dtype=np.bool_)

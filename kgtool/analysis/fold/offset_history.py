@@ -1,4 +1,4 @@
-"""An offset's life: what was stored just before each tombstone, and at the end of the log.
+"""The history of each offset: what was stored just before each tombstone and at the log's end.
 
 Positions are log offsets of the ``__consumer_offsets`` partition; a transactional commit counts
 from its own record as pending, and from its COMMIT marker as stored.
@@ -26,20 +26,20 @@ from kgtool.analysis.fold.log import Log
 from kgtool.retention.rules import RuleSet
 
 NEVER = MAX
-"""Position of a transaction's end that the log does not show."""
+"""Position of the end of a transaction that is still open."""
 
 
-class Ends(NamedTuple):
+class TransactionEnds(NamedTuple):
     """Where the transactions of some commits end."""
 
     marker: Ints
-    """Index into ``Log.markers``; -1: nowhere."""
+    """Index into ``Log.markers``; -1: still open."""
     position: Ints
-    """NEVER, where nowhere."""
+    """NEVER: still open."""
     at_ms: Ints
 
 
-class History(NamedTuple):
+class OffsetHistory(NamedTuple):
     """Events by key and position: tombstones, commits, ends of transactions."""
 
     key: Ints
@@ -52,25 +52,25 @@ class History(NamedTuple):
     first_ms: Ints
     producer_id: Ints
     pending_change: Ints
-    """1, -1: a transaction begins, ceases to hold the key."""
+    """1, -1: a transaction begins, ceases to have a pending commit for the key."""
     mark: Ints
-    """1, 0: the producer's transaction marks the group, takes its mark away; -1: neither. See
+    """1, 0: the transaction marks the group, removes its mark; -1: neither. See
     RuleSet.marks_outlive_offsets."""
     pending: Bools
     pending_ended_ms: Ints
     stored: Ints
-    """Index into ``Log.offsets`` of what is stored just before a tombstone, else just after the
-    row; -1: nothing."""
+    """Index into ``Log.offsets`` of the commit in force: of a tombstone just before it, else just
+    after the row; -1: none."""
     stored_ms: Ints
-    """Since when it is."""
+    """Since when it is in force."""
 
 
-def transaction_ends(log: Log, rows: Ints) -> Ends:
+def transaction_ends(log: Log, rows: Ints) -> TransactionEnds:
     """The ends of the transactions of these pending commits."""
     markers, offsets = log.markers, log.offsets
     if not len(markers.log_offset):
         nothing = np.full(len(rows), -1, dtype=np.int64)
-        return Ends(nothing, np.full(len(rows), NEVER), np.full(len(rows), NONE))
+        return TransactionEnds(nothing, np.full(len(rows), NEVER), np.full(len(rows), NONE))
     order = np.lexsort((markers.log_offset, markers.producer_id))
     both = np.concatenate([markers.producer_id[order], offsets.producer_id[rows]])
     producer = codes(both)
@@ -80,14 +80,14 @@ def transaction_ends(log: Log, rows: Ints) -> Ends:
     )  # fmt: skip
     ended = found >= 0
     marker = np.where(ended, order[found], -1)
-    return Ends(
+    return TransactionEnds(
         marker,
         np.where(ended, markers.log_offset[marker], NEVER),
         np.where(ended, markers.at_ms[marker], NONE),
     )
 
 
-class _Events(NamedTuple):
+class _OffsetEvents(NamedTuple):
     row: Ints
     """Index into ``Log.offsets``."""
     key: Ints
@@ -100,13 +100,14 @@ class _Events(NamedTuple):
     until_ms: Ints
 
 
-def history(log: Log, rules: RuleSet) -> History:
-    """Everything that matters of every key, by key and position."""
-    return History(*stacked(_history(log, rules, places) for places in slabs(log.offsets.key)))
+def build_history(log: Log, rules: RuleSet) -> OffsetHistory:
+    """The events of every key, by key and position."""
+    return OffsetHistory(
+        *stacked(_history(log, rules, places) for places in slabs(log.offsets.key))
+    )
 
 
-def _history(log: Log, rules: RuleSet, places: Ints) -> History:
-    """The same of all rows of some keys."""
+def _history(log: Log, rules: RuleSet, places: Ints) -> OffsetHistory:
     events = _events(log, places)
     rows = log.offsets
     tombstone = rows.tombstone[events.row]
@@ -135,17 +136,17 @@ def _history(log: Log, rules: RuleSet, places: Ints) -> History:
     mark = np.full(len(life), -1, dtype=np.int64)
     if rules.marks_outlive_offsets:
         mark = np.where(begins, 1, np.where(late & ~dropped, 0, -1))
-    found = History(
+    found = OffsetHistory(
         events.key, events.position, events.at_ms, tombstone, runs.is_last, first,
         events.first_ms, rows.producer_id[events.row], holds - runs.lag(holds, 0), mark, pending,
         np.where(is_held & ~pending, events.until_ms[held], NONE),
         np.where(has_stored, events.row[best], -1), np.where(has_stored, events.at_ms[best], NONE),
     )  # fmt: skip
     matters = tombstone | runs.is_last | first | (found.pending_change != 0) | (mark >= 0)
-    return History(*(column[matters] for column in found))
+    return OffsetHistory(*(column[matters] for column in found))
 
 
-def _events(log: Log, places: Ints) -> _Events:
+def _events(log: Log, places: Ints) -> _OffsetEvents:
     """Every change of every key: plain commits, tombstones, pending commits, their ends."""
     rows = log.offsets
     transactional = (rows.producer_id[places] != NONE) & ~rows.tombstone[places]
@@ -153,7 +154,7 @@ def _events(log: Log, places: Ints) -> _Events:
     ends = transaction_ends(log, begun)
     until, until_ms = np.full((2, len(places)), NONE)
     until[transactional], until_ms[transactional] = ends.position, ends.at_ms
-    events = _Events(
+    events = _OffsetEvents(
         places, rows.key[places], rows.log_offset[places], rows.at_ms[places], ~transactional,
         rows.first_ms[places], until, until_ms,
     )  # fmt: skip
@@ -161,10 +162,10 @@ def _events(log: Log, places: Ints) -> _Events:
     if closed.any():
         over, marker = begun[closed], ends.marker[closed]
         at_ms = log.markers.at_ms[marker]
-        stored = _Events(
+        stored = _OffsetEvents(
             over, rows.key[over], ends.position[closed], at_ms, log.markers.committed[marker],
             at_ms, *np.full((2, len(over)), NONE),
         )  # fmt: skip
-        events = _Events(*stacked((events, stored)))
+        events = _OffsetEvents(*stacked((events, stored)))
     order = np.lexsort((rows.log_offset[events.row], events.position, events.key))
-    return _Events(*(column[order] for column in events))
+    return _OffsetEvents(*(column[order] for column in events))

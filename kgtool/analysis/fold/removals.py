@@ -1,8 +1,8 @@
-"""Which of the broker's removals were expiry: a cause for every tombstone in the log.
+"""A cause for every tombstone in the log.
 
-The reasoning is that of ``kgtool.retention.audit``, which explains it: a cause follows from the
-state just before the tombstone, what one write does to one group has one cause, and all records
-of one write have the same timestamp.
+The reasoning is that of ``kgtool.retention.audit``: the cause follows from the state just before
+the tombstone, the removals of one write from one group share one cause, and all records of one
+write have the same timestamp.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Removals(NamedTuple):
     """Every tombstone of an offset or a group; one array entry each."""
 
     row: Ints
-    """Of an offset: index into the history; else -1."""
+    """Of an offset: index into the history; of a group: -1."""
     group: Ints
     key: Ints
     """-1: the group itself."""
@@ -34,77 +34,79 @@ class Removals(NamedTuple):
     cause: Ints
     expires_ms: Ints
     offsets_left: Ints
-    """What the group had just before; told of groups' own removals."""
+    """Offsets that the group had just before; of groups' own removals."""
 
     @property
-    def own(self) -> Bools:
+    def of_group(self) -> Bools:
         """Which are of groups."""
         return self.row < 0
 
     def only(self, which: Bools | Ints) -> Removals:
-        """Those for which it is set, or of these places."""
+        """Those for which ``which`` is set, or at these indices."""
         return Removals(*(column[which] for column in self))
 
 
-def removals(folded: FoldedLog) -> Removals:
-    """All of them, explained, in log order."""
+def explain_removals(folded: FoldedLog) -> Removals:
+    """Every removal with its cause, by group and log offset."""
     log, past = folded.log, folded.history
-    lost = np.flatnonzero(past.tombstone)
-    ended = np.flatnonzero(ends_group(log.own))
-    nothing = np.full(len(ended), -1, dtype=np.int64)
+    records = log.group_records
+    lost, ended = np.flatnonzero(past.tombstone), np.flatnonzero(ends_group(records))
+    no_key, size = np.full(len(ended), -1, dtype=np.int64), len(lost) + len(ended)
     found = Removals(
-        np.concatenate([lost, nothing]),
-        np.concatenate([log.keys.group[past.key[lost]], log.own.group[ended]]),
-        np.concatenate([past.key[lost], nothing]),
-        np.concatenate([past.position[lost], log.own.log_offset[ended]]),
-        np.concatenate([past.at_ms[lost], log.own.at_ms[ended]]),
-        *np.full((3, len(lost) + len(ended)), NONE),
+        row=np.concatenate([lost, no_key]),
+        group=np.concatenate([log.keys.group[past.key[lost]], records.group[ended]]),
+        key=np.concatenate([past.key[lost], no_key]),
+        position=np.concatenate([past.position[lost], records.log_offset[ended]]),
+        at_ms=np.concatenate([past.at_ms[lost], records.at_ms[ended]]),
+        cause=np.full(size, -1),
+        expires_ms=np.full(size, NONE),
+        offsets_left=np.full(size, NONE),
     )
-    found = found._replace(cause=np.full(len(found.row), -1))
-    order = np.lexsort((found.position, found.group))
-    found = found.only(order)
-    return _explained(folded, found) if len(order) else found
+    found = found.only(np.lexsort((found.position, found.group)))
+    return _with_causes(folded, found) if size else found
 
 
-def _explained(folded: FoldedLog, found: Removals) -> Removals:
-    rules, past = folded.plan.rules, folded.history
-    own, row = found.own, found.row
-    state = folded.states.before(found.group, found.position)
-    left, held, cleared = circumstances(folded, found.group, found.position, found.at_ms)
-    judged = folded.judge(row[~own], state[~own])
-    due, expires = np.full((2, len(row)), NONE)
-    due[~own], expires[~own] = judged.due_ms, judged.expires_ms
-    has, pending = np.zeros((2, len(row)), dtype=np.bool_)
-    has[~own], pending[~own] = past.stored[row[~own]] >= 0, past.pending[row[~own]]
+def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
+    rules, past, states = folded.plan.rules, folded.history, folded.states
+    of_group, offsets = found.of_group, ~found.of_group
+    state = states.before(found.group, found.position)
+    left, pending, cleared = group_contents(folded, found.group, found.position, found.at_ms)
     write = codes(found.group, found.at_ms)
-    had = any_of(write, ~own)
-    group = folded.states.of.at(state)
-    free = rc.may_go(rules, group, left=left, pending=held > 0, had=had)
-    by_itself = np.where(free, GROUP_EMPTY, EXPLICIT)
-    converted = own & _converted(folded, found, left)
-    of_group = np.where(converted, CONVERTED, np.where(group.known, by_itself, -1))
-    was_due = (due != NONE) & (due <= found.at_ms)
-    of_offset = np.where(has, np.where(was_due, EXPIRED, EXPLICIT), np.where(pending, EXPLICIT, -1))
-    cause = np.where(own, of_group, of_offset)
-    gone = (cause == EXPIRED) | (cause == GROUP_EMPTY)
+    cause, expires = np.full((2, len(state)), NONE)
+    row = found.row[offsets]
+    verdicts = folded.verdicts(row, state[offsets])
+    was_due = (verdicts.due_ms != NONE) & (verdicts.due_ms <= found.at_ms[offsets])
+    cause[offsets] = np.where(
+        past.stored[row] >= 0,
+        np.where(was_due, EXPIRED, EXPLICIT),
+        np.where(past.pending[row], EXPLICIT, -1),
+    )
+    expires[offsets] = verdicts.expires_ms
+    group, had = states.groups.at(state), any_of(write, offsets)
+    by_check = rc.may_go(rules, group, left=left, pending=pending > 0, had=had)
+    of_known = np.where(by_check, GROUP_EMPTY, EXPLICIT)
+    converted = of_group & _converted(folded, found, left)
+    cause[of_group] = np.where(converted, CONVERTED, np.where(group.known, of_known, -1))[of_group]
     latest = extreme(int(write.max()) + 1, write, expires)[write]
-    moments = np.maximum(np.maximum(folded.states.since_ms(state), cleared), latest)
-    of_own = np.where(moments > NONE, moments, found.at_ms)
-    expires = np.where(own, np.where(cause == GROUP_EMPTY, of_own, NONE), expires)
+    since = np.maximum(np.maximum(states.since_ms(state), cleared), latest)
+    since = np.where(since > NONE, since, found.at_ms)
+    expires = np.where(of_group, np.where(cause == GROUP_EMPTY, since, NONE), expires)
+    by_check = (cause == EXPIRED) | (cause == GROUP_EMPTY)
     # Clocks of two coordinators may differ by more than the time between their records.
-    expires = np.where(gone, np.minimum(expires, found.at_ms), expires)
-    spoilt = gone & any_of(write, cause == EXPLICIT)
+    expires = np.where(by_check, np.minimum(expires, found.at_ms), expires)
+    # A check never removes an offset that is not due, so nothing else of that write expired.
+    by_hand = by_check & any_of(write, cause == EXPLICIT)
     return found._replace(
-        cause=np.where(spoilt, EXPLICIT, cause),
-        expires_ms=np.where(spoilt & own, NONE, expires),
+        cause=np.where(by_hand, EXPLICIT, cause),
+        expires_ms=np.where(by_hand & of_group, NONE, expires),
         offsets_left=left,
     )
 
 
-def circumstances(
+def group_contents(
     folded: FoldedLog, asked: Ints, position: Ints, at_ms: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """What a group had just before: offsets, holds of transactions; when it last lost some."""
+    """Of groups before positions: offsets, pending transactions; when they last lost one."""
     log, past, rules = folded.log, folded.history, folded.plan.rules
     group = log.keys.group[past.key]
     stored = np.where(past.tombstone, -(past.stored >= 0).astype(np.int64), past.first)
@@ -115,18 +117,16 @@ def circumstances(
     runs = Runs(group[order])
     place = as_of(group[order], past.position[order], asked, position, before=True)
     sums = [runs.sum_before(values[order]) + values[order] for values in (stored, holds)]
-    left, held = (np.where(place >= 0, each[place], 0) if len(order) else np.zeros_like(place)
-                  for each in sums)  # fmt: skip
+    left, pending = (np.append(each, 0)[place] for each in sums)
     lost = past.tombstone | (past.pending_change == -1)
     lost_ms, of = past.at_ms[lost], group[lost]
     order = np.lexsort((lost_ms, of))
     before = as_of(of[order], lost_ms[order], asked, at_ms, before=True)
-    cleared = np.where(before >= 0, lost_ms[order][before] if len(order) else NONE, NONE)
-    return left, held, cleared
+    return left, pending, np.append(lost_ms[order], NONE)[before]
 
 
 def _mark_changes(group: Ints, folded: FoldedLog) -> Ints:
-    """Where a group gains (1) or loses (-1) the mark of a producer's transaction."""
+    """Where groups gain (1) or lose (-1) the mark of a producer's transaction."""
     past = folded.history
     changes = np.zeros(len(group), dtype=np.int64)
     marks = np.flatnonzero((past.mark >= 0) & ~past.tombstone)
@@ -137,7 +137,7 @@ def _mark_changes(group: Ints, folded: FoldedLog) -> Ints:
 
 
 def _converted(folded: FoldedLog, found: Removals, left: Ints) -> Bools:
-    """Whether the group went on as one of another type."""
+    """Whether the group continues as one of another type."""
     states = folded.states
     onward, at_once = states.ints("converted_from")[:-1], states.ints("converted_at_once")[:-1]
     rows = np.flatnonzero(onward != NONE)
@@ -146,7 +146,7 @@ def _converted(folded: FoldedLog, found: Removals, left: Ints) -> Bools:
     order = rows[np.lexsort((onward[rows], states.group[rows]))]
     place = as_of(states.group[order], onward[order], found.group, found.position, before=False)
     hit = (place >= 0) & (onward[order][place] == found.position)
-    # In a compacted log the rest of that write may be gone, because it was superseded; a group
-    # that leaves offsets behind did not go by itself.
+    # In a compacted log the rest of that write may be missing, because it was superseded; a group
+    # that leaves offsets behind was not removed by a check.
     later = (left > 0) & (not folded.log.is_complete)
     return hit & ((at_once[order][place] == 1) | later)

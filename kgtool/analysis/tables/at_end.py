@@ -108,7 +108,7 @@ def upgrades(folded: FoldedLog, found: Live) -> Any:
     (``facts``: ``ConsumerGroup.offsetExpirationCondition``).
     """
     plan, log, size = folded.plan, folded.log, folded.log.size
-    of = folded.states.of.at(folded.states.latest)
+    of = folded.states.groups.at(folded.states.latest)
     classic = of.known & (of.type == rc.TYPE[r.TYPE_CLASSIC]) & (of.protocol == rc.CONSUMER)
     rows = np.flatnonzero(classic[found.group] & ~found.pending)
     group, stored = found.group[rows], found.stored[rows]

@@ -11,33 +11,32 @@ from kgtool.analysis.fold.arrays import NONE, Ints, ints, summed, texts, words
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import Removals
-from kgtool.analysis.fold.whatif import checks
-from kgtool.analysis.fold.whatif.client_events import followed, puts
-from kgtool.analysis.fold.whatif.offset_intervals import told
+from kgtool.analysis.fold.whatif.client_events import offset_events, successor_dropped
+from kgtool.analysis.fold.whatif.offset_intervals import build_history
 from kgtool.analysis.input.scenarios import Scenario
 
 _SUMS = ("commits", "records", "bytes")
 
 
 def gaps(folded: FoldedLog, gone: Removals) -> Any:
-    """Rows of ``schema.GAPS`` by group, and what its name folds into.
+    """Rows of ``schema.GAPS`` by group, and its name's family.
 
-    One pass where a what-if guesses: of every pause the last check that finds the old commit free
-    to go (``fold.checks``) tells by how much a retention would have to be longer.
+    In one pass: of every pause the last check that finds the old commit unprotected tells which
+    retention is long enough.
     """
     plan, size = folded.plan, folded.log.size
     scenario = Scenario(plan.rules, 0, plan.interval_ms)
-    past = told(folded, gone, (scenario,))
-    states = past.timelines[plan.rules.new_coordinator]
+    history = build_history(folded, gone, (scenario,))
+    checks = history.checks(scenario)
     longest, safe, keys = np.full(size, NONE), *np.zeros((2, size), dtype=np.int64)
-    for happened in puts(folded, past.events, past.end_ms):
+    for happened in offset_events(folded, history.events, history.end_ms):
         events, again = happened.events, happened.again
         several = happened.is_commit & (again >= 0)
-        # Behind the others is a pause that is no longer than one of these.
-        rows = np.flatnonzero(several & ~followed(folded, events))
+        # The pause before a dropped successor is no longer than one of these.
+        rows = np.flatnonzero(several & ~successor_dropped(folded, events))
         group = events.group[rows]
         np.maximum.at(longest, group, events.first_ms[again[rows]] - events.at_ms[rows])
-        np.maximum.at(safe, group, checks.survives(folded, scenario, happened, rows, states))
+        np.maximum.at(safe, group, checks.safe_retention(happened, rows))
         of = folded.log.keys.group[np.unique(events.key[several])]
         keys += np.bincount(of, minlength=size)
     some = np.flatnonzero(keys)
@@ -79,7 +78,7 @@ def _doubled(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
     """The same of records that several inputs have: all of them are here, each once."""
     log, bucket_ms = folded.log, folded.plan.options.bucket_ms
     assert bucket_ms is not None
-    offsets, own = log.offsets, log.own
+    offsets, own = log.offsets, log.group_records
     none, one = np.zeros_like(own.group), np.ones_like(own.group)
     at_ms = np.concatenate([offsets.at_ms, own.at_ms])
     sums = (

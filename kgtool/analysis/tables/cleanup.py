@@ -38,7 +38,7 @@ def items(folded: FoldedLog, live: Any, group: Ints) -> Any:
     plan, idle_ms = folded.plan, folded.plan.options.idle_ms
     latest_ms = None if idle_ms is None else plan.end_ms - idle_ms
     own = folded.states.protocol_types()[folded.states.latest]
-    known = folded.states.of.known[folded.states.latest]
+    known = folded.states.groups.known[folded.states.latest]
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     found: list[PlanItem | LeftOut] = []

@@ -28,13 +28,13 @@ def table(folded: FoldedLog, found: Live, gone: Removals) -> Any:
     unknown = unknown_group(folded, np.arange(size))
     kind, state, protocol, members = _states(folded)
     expired = np.bincount(gone.group[gone.cause == EXPIRED], minlength=size)
-    rebalances = np.bincount(log.own.group[completed(folded)], minlength=size)
+    rebalances = np.bincount(log.group_records.group[completed(folded)], minlength=size)
     first, last, commit, commits = _seen(folded)
     is_timeless, no_commit = (
         bool(missing & missing_data.TIMES),
         missing_data.TIMES | missing_data.COMMIT_TIMES,
     )
-    due = np.where(found.judged.expires_ms == NONE, 2**63 - 1, found.judged.expires_ms)
+    due = np.where(found.verdicts.expires_ms == NONE, 2**63 - 1, found.verdicts.expires_ms)
     next_ms = extreme(size, found.group, due, least=True)
     hidden = np.full(size, NONE)
     columns = {
@@ -65,7 +65,7 @@ def completed(folded: FoldedLog) -> Ints:
     A completed one writes members under a new generation (``CompletingRebalance`` → ``Stable``,
     where the coordinators count it); the same generation again is a static member that came back.
     """
-    own = folded.log.own
+    own = folded.log.group_records
     rows = np.flatnonzero((own.key_type == GROUP_METADATA) & ~own.tombstone)
     rows = rows[np.argsort(own.group[rows], kind="stable")]
     before = Runs(own.group[rows]).lag(own.generation[rows], NONE)
@@ -76,7 +76,7 @@ def completed(folded: FoldedLog) -> Ints:
 def _seen(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
     """First and last sign of life, last commit, commits; null values are nobody's sign of life."""
     log = folded.log
-    offsets, own, size = log.offsets, log.own, log.size
+    offsets, own, size = log.offsets, log.group_records, log.size
     of = log.keys.group[offsets.key]
     group = np.concatenate([of, own.group])
     at_ms = np.concatenate([offsets.at_ms, own.at_ms])
@@ -96,17 +96,17 @@ def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     """Type, state, protocol (numbers and their names) and members of what is there now."""
     states, rules = folded.states, folded.plan.rules
     latest = states.latest
-    group = states.of.at(latest)
+    group = states.groups.at(latest)
     seen = rc.as_seen_by(rules, group)
     here: Bools = group.known & (latest >= 0)
     if not rules.new_coordinator:
         here &= group.type == rc.TYPE[r.TYPE_CLASSIC]
     state = np.where(here, seen.state, _DEAD)
     was = np.full(folded.log.size, -1, dtype=np.int64)
-    known = np.flatnonzero(states.of.known[:-1])
+    known = np.flatnonzero(states.groups.known[:-1])
     was[states.group[known]] = known
     # Of a group that is gone: what it was.
-    kind = np.where(latest < 0, -1, states.of.type[np.where(was >= 0, was, latest)])
+    kind = np.where(latest < 0, -1, states.groups.type[np.where(was >= 0, was, latest)])
     names = states.protocol_types()[latest]
     distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)
     members = np.where(state == _DEAD, 0, states.ints("members")[latest])
@@ -118,7 +118,7 @@ def _bytes(folded: FoldedLog, found: Live) -> Ints:
     log = folded.log
     total = np.zeros(log.size, dtype=np.int64)
     np.add.at(total, found.group, log.offsets.bytes[found.stored])
-    own = log.own
+    own = log.group_records
     newest = np.full(int(own.key.max(initial=-1)) + 1, -1, dtype=np.int64)
     newest[own.key] = np.arange(len(own.key))
     kept = newest[~own.tombstone[newest]]

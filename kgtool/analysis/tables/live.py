@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, words
-from kgtool.analysis.fold.folded_log import FoldedLog, Judged
+from kgtool.analysis.fold.folded_log import FoldedLog, Verdicts
 from kgtool.retention import rules as r
 
 EXTRA: schema.Schema = (("log_partition", "int"), ("bytes", "bigint"))
@@ -26,7 +26,7 @@ class Live(NamedTuple):
     """Index into ``Log.offsets``."""
     state: Ints
     pending: Bools
-    judged: Judged
+    verdicts: Verdicts
 
 
 def live(folded: FoldedLog) -> Live:
@@ -37,7 +37,7 @@ def live(folded: FoldedLog) -> Live:
     state = folded.states.latest[group]
     return Live(
         past.key[rows], group, past.stored[rows], state, past.pending[rows],
-        folded.judge(rows, state),
+        folded.verdicts(rows, state),
     )  # fmt: skip
 
 
@@ -45,12 +45,12 @@ def table(folded: FoldedLog, found: Live) -> Any:
     """Rows of ``schema.LIVE`` and EXTRA; what the inputs can't tell is empty."""
     log, states, plan, missing = folded.log, folded.states, folded.plan, folded.log.lacks
     offsets, stored, state = log.offsets, found.stored, found.state
-    seen = rc.as_seen_by(plan.rules, states.of.at(state))
-    holds = states.topic(state, log.keys.topic[found.key]).holds
+    seen = rc.as_seen_by(plan.rules, states.groups.at(state))
+    holds = states.topic_protection(state, log.keys.topic[found.key]).subscribed
     subscribed = np.where(seen.known, rc.subscribed(seen, holds), rc.UNKNOWN)
     since = states.since_ms(state)
     if missing & missing_data.TIMES:
-        since = np.where(has_own(folded)[found.group], states.of.since_ms[state], NONE)
+        since = np.where(has_own(folded)[found.group], states.groups.since_ms[state], NONE)
     unknown = unknown_group(folded, found.group)
     rule = _unknown_rule(folded, found, seen)
     if missing & missing_data.SUBSCRIPTIONS:
@@ -71,8 +71,8 @@ def table(folded: FoldedLog, found: Live) -> Any:
         "state_since_ms": np.where(here & (not missing & missing_data.STATE_TIMES), since, NONE),
         "subscribed": pa.array(subscribed == rc.YES, mask=subscribed == rc.UNKNOWN),
         "pending_transaction": pa.array(found.pending, mask=unmarked),
-        "rule": words(np.where(rule, -1, found.judged.rule), r.RULES),
-        "expires_at_ms": np.where(rule, NONE, found.judged.expires_ms),
+        "rule": words(np.where(rule, -1, found.verdicts.rule), r.RULES),
+        "expires_at_ms": np.where(rule, NONE, found.verdicts.expires_ms),
         "log_partition": np.full(len(stored), folded.partition),
         "bytes": offsets.bytes[stored],
     }
@@ -90,7 +90,7 @@ def has_own(folded: FoldedLog) -> Bools:
     """Whether a group's last own record shows what it is; one entry a group."""
     states = folded.states
     generation = states.ints("generation")[states.latest]
-    return np.asarray(states.of.known[states.latest] & (generation != NONE), dtype=np.bool_)
+    return np.asarray(states.groups.known[states.latest] & (generation != NONE), dtype=np.bool_)
 
 
 def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
@@ -111,7 +111,7 @@ def _unknown_rule(folded: FoldedLog, found: Live, seen: rc.Group) -> Bools:
         return unknown
     is_empty = seen.known & (seen.state == _EMPTY)
     own = has_own(folded)[found.group]
-    protocol = np.where(own, folded.states.of.protocol[found.state], rc.SIMPLE)
+    protocol = np.where(own, folded.states.groups.protocol[found.state], rc.SIMPLE)
     unknown |= unknown_group(folded, found.group)
     if missing & missing_data.SUBSCRIPTIONS:
         unknown |= ~is_empty & (protocol == rc.CONSUMER) & rules.reads_subscriptions

@@ -82,8 +82,8 @@ def counted(folded: FoldedLog, writers: Any, gone: Removals) -> Any:
     assert bucket_ms is not None
     log = folded.log
     at_ms, count = ints(writers["bucket_ms"]), ints(writers["commits"])
-    expired = gone.at_ms[~gone.own & (gone.cause == EXPIRED)]
-    rebalanced = log.own.at_ms[completed(folded)]
+    expired = gone.at_ms[~gone.of_group & (gone.cause == EXPIRED)]
+    rebalanced = log.group_records.at_ms[completed(folded)]
     parts = [
         (0, at_ms[count > 0], count[count > 0]),
         (1, expired, np.ones_like(expired)),
@@ -99,7 +99,7 @@ def counted(folded: FoldedLog, writers: Any, gone: Removals) -> Any:
 
 def deleted(folded: FoldedLog, gone: Removals) -> Any:
     """``topic, at_ms, count``: offsets that went by hand, and not because their group did."""
-    rules, own = folded.plan.rules, gone.own
+    rules, own = folded.plan.rules, gone.of_group
     found: Bools = np.zeros(len(own), dtype=np.bool_)
     if rules.reads_subscriptions and len(own):  # before 2.4 there was no OffsetDelete
         with_group = any_of(codes(gone.group, gone.at_ms), own)

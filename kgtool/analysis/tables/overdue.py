@@ -16,7 +16,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, ints, words
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.removals import circumstances
+from kgtool.analysis.fold.removals import group_contents
 from kgtool.analysis.tables.live import unknown_group
 from kgtool.retention import rules as r
 
@@ -51,9 +51,9 @@ def _groups(folded: FoldedLog) -> Any:
     """Groups that the next check removes, and since when that is so."""
     size, rules, states = folded.log.size, folded.plan.rules, folded.states
     latest = states.latest
-    group = states.of.at(latest)
+    group = states.groups.at(latest)
     every = np.arange(size)
-    left, held, cleared = circumstances(folded, every, *np.full((2, size), MAX))
+    left, held, cleared = group_contents(folded, every, *np.full((2, size), MAX))
     goes = rc.may_go(rules, group, left=left, pending=held > 0, had=left > 0)
     # Only then the log could show that it went.
     goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])

@@ -15,7 +15,7 @@ from kgtool.analysis.fold.log import UNREAD_BATCHES
 from kgtool.analysis.input.input_files import SEGMENT
 from kgtool.analysis.words import count
 
-_TOLD = (
+_AGGREGATES = (
     ("records", "sum"), ("bytes", "sum"), ("position", "min"), ("damage", "any"),
     ("log_offset", "min"), ("offset", "max"), ("partition", "min"), ("partition", "max"),
 )  # fmt: skip
@@ -24,14 +24,14 @@ _TOLD = (
 def quality(notes: Any) -> Any:
     """Rows of ``schema.RECORDS`` of the kind quality → an Arrow table of ``schema.QUALITY``."""
     files: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for part in notes.group_by(["path", "reason"]).aggregate(list(_TOLD)).to_pylist():
+    for part in notes.group_by(["path", "reason"]).aggregate(list(_AGGREGATES)).to_pylist():
         files[part["path"]].append(part)
-    followed = _followed(files)
-    rows = [_row(path, parts, is_last=path not in followed) for path, parts in files.items()]
+    earlier = _earlier_segments(files)
+    rows = [_row(path, parts, is_last=path not in earlier) for path, parts in files.items()]
     return pa.Table.from_pylist(rows, schema=schema.arrow(schema.QUALITY))
 
 
-def _followed(paths: Iterable[str]) -> set[str]:
+def _earlier_segments(paths: Iterable[str]) -> set[str]:
     """Segments behind which another one of their partition lies in their folder."""
     bases: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for path in paths:

@@ -33,7 +33,7 @@ def early(folded: FoldedLog, found: Removals) -> Any:
     ``moments``: at how many different times; ``least``: the youngest of the step.
     """
     plan = folded.plan
-    known = ~found.own & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
+    known = ~found.of_group & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
     if len(plan.wrote.phases) > 1 or folded.log.lacks & missing_data.BLIND:
         known[:] = False
     at_ms, due = found.at_ms[known], np.minimum(found.expires_ms[known], 2**62)

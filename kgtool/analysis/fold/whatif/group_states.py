@@ -1,4 +1,4 @@
-"""What groups with records of their own were, had no check of any broker removed them."""
+"""The states of groups as if no broker's check had ever removed them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import numpy as np
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import Bools, Ints
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.group_life import Event, State
-from kgtool.analysis.fold.group_states import applied, groups_of, ints_of
-from kgtool.analysis.fold.whatif.client_events import COMMIT, OWN, PEND, Events, Puts
+from kgtool.analysis.fold.group_life import GroupEvent, GroupState
+from kgtool.analysis.fold.group_states import apply_events, groups_of, ints_of
+from kgtool.analysis.fold.whatif.client_events import (
+    COMMIT,
+    GROUP_RECORD,
+    TRANSACTIONAL_COMMIT,
+    ClientEvents,
+)
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 
 
-class Timeline(NamedTuple):
-    """GroupStates by group and position; one array entry each."""
+class GroupTimeline(NamedTuple):
+    """States of the groups with own records, by group and position; one array entry each."""
 
     group: Ints
     position: Ints
@@ -27,77 +32,60 @@ class Timeline(NamedTuple):
     until_ms: Ints
     of: rc.Group
     generation: Ints
-    rows: tuple[State, ...]
-    armed: Bools
-    """Whether the record makes a group of one that a check had removed."""
-    leftover: Bools
-    """Whether a group that begins again would lack something that this one has."""
+    rows: tuple[GroupState, ...]
+    recreates: Bools
+    """Whether the record creates the group again if a check had removed it."""
+    has_details: Bools
+    """Whether a group that is created again would lack subscriptions that this one has."""
     has_own: Bools
-    """Which groups are in it; one entry a group."""
+    """Whether each group has own records; one entry a group."""
 
 
-class Past(NamedTuple):
-    """Everything that somebody other than the broker's checks did."""
-
-    folded: FoldedLog
-    events: Events
-    end_ms: Ints
-    """Where each group's checks end."""
-    timelines: dict[bool, Timeline]
-    """By whether the coordinator is the new one."""
-
-
-class Story(NamedTuple):
-    """What is the same in every scenario."""
-
-    past: Past
-    puts: Puts
-    """Without commits that no check can come near, but for the first and last of such a row."""
-    rows: Ints
-    """Those of ``puts`` that a check of some scenario may remove."""
-
-
-def timeline(folded: FoldedLog, events: Events, rules: RuleSet, end_ms: Ints) -> Timeline:
-    """The fold of the groups' own records; ``end_ms`` is where each group's checks end."""
-    log = folded.log
+def timeline(
+    folded: FoldedLog, events: ClientEvents, rules: RuleSet, end_ms: Ints
+) -> GroupTimeline:
+    """Fold the groups' own records; ``end_ms`` is where each group's checks end."""
+    log, is_record = folded.log, events.kind == GROUP_RECORD
     has_own = np.zeros(log.size, dtype=np.bool_)
-    has_own[events.group[events.what == OWN]] = True
-    # A commit makes a group of what was none; the decoder marks those that may.
-    creates = (events.what == COMMIT) | (events.what == PEND)
+    has_own[events.group[is_record]] = True
+    # Commits that may create their group: the decoder has marked them.
+    creates = (events.kind == COMMIT) | (events.kind == TRANSACTIONAL_COMMIT)
     creates[creates] = log.offsets.creates[events.row[creates]]
-    some = events.only(has_own[events.group] & ((events.what == OWN) | creates))
-    found = list(_states(folded, some, rules))
-    place, armed, leftover = (
-        np.array([row[at] for row in found], dtype=np.int64) for at in range(3)
+    some = events.only(has_own[events.group] & (is_record | creates))
+    states = list(_states(folded, some, rules))
+    place, recreates, has_details = (
+        np.array([each[at] for each in states], dtype=np.int64) for at in range(3)
     )
-    rows = tuple(row for *_, row in found)
+    rows = tuple(state for *_, state in states)
     group, clock = some.group[place], some.clock_ms[place]
     until = end_ms[group]
     until[:-1] = np.where(group[1:] == group[:-1], clock[1:], until[:-1])
-    return Timeline(
+    return GroupTimeline(
         group, some.position[place], clock, until, groups_of(rows), ints_of(rows, "generation"),
-        rows, armed > 0, leftover > 0, has_own,
+        rows, recreates > 0, has_details > 0, has_own,
     )  # fmt: skip
 
 
 def _states(
-    folded: FoldedLog, events: Events, rules: RuleSet
-) -> Iterator[tuple[int, bool, bool, State]]:
-    """The place of the event that began each state, ``armed``, ``leftover`` and the state."""
-    own = folded.log.own.events()
-    columns = (events.what, events.row, events.at_ms, events.position)
-    happened = [
-        own[row]._replace(timestamp_ms=at_ms) if what == OWN else Event(at_ms, position)
-        for what, row, at_ms, position in zip(*(each.tolist() for each in columns), strict=True)
+    folded: FoldedLog, events: ClientEvents, rules: RuleSet
+) -> Iterator[tuple[int, bool, bool, GroupState]]:
+    """Index of the event, ``recreates``, ``has_details`` and the state from there on."""
+    records = folded.log.group_records.events()
+    columns = (events.kind, events.row, events.at_ms, events.position)
+    group_events = [
+        records[row]._replace(timestamp_ms=at_ms)
+        if kind == GROUP_RECORD
+        else GroupEvent(at_ms, position)
+        for kind, row, at_ms, position in zip(*(each.tolist() for each in columns), strict=True)
     ]
-    state = State()
-    numbered = zip(events.group.tolist(), happened, strict=True)
-    for place, (_, life, new) in enumerate(applied(numbered, rules)):
-        event, state = happened[place], new or state
-        # Whether this coordinator reads it.
-        armed = event.key_type is not None and not event.tombstone
-        armed &= rules.new_coordinator or event.key_type == GROUP_METADATA
-        if armed or new is not None:
+    state = GroupState()
+    by_group = zip(events.group.tolist(), group_events, strict=True)
+    for place, (_, life, new) in enumerate(apply_events(by_group, rules)):
+        event, state = group_events[place], new or state
+        recreates = event.key_type is not None and not event.tombstone
+        # The Scala coordinator skips all other records.
+        recreates &= rules.new_coordinator or event.key_type == GROUP_METADATA
+        if recreates or new is not None:
             more = life.resolved if life.type == r.TYPE_CONSUMER else life.topics
-            leftover = life.type in (r.TYPE_CONSUMER, r.TYPE_STREAMS) and bool(more)
-            yield place, armed, leftover, state
+            has_details = life.type in (r.TYPE_CONSUMER, r.TYPE_STREAMS) and bool(more)
+            yield place, recreates, has_details, state

@@ -1,7 +1,7 @@
-"""One group's history under another retention: what a check would have removed, and when.
+"""One group in one scenario, event by event: what checks remove, and when.
 
-The same answers as ``tests.retention.simulation``, but driven by events instead of by the clock: a
-check is only played where something can be due. Every decision is that of ``retention.rules``.
+Gives the same as ``tests.retention.simulation``, but runs a check only where something can be due.
+Every decision is that of ``retention.rules``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from kgtool.analysis.fold.group_life import Event, GroupLife
+from kgtool.analysis.fold.group_life import GroupEvent, GroupLife
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, Verdict, verdict
@@ -18,34 +18,34 @@ from kgtool.retention.rules import CommittedOffset, GroupSnapshot, Verdict, verd
 _TOMBSTONE_OF = {r.TYPE_CLASSIC: 2, r.TYPE_CONSUMER: 3, r.TYPE_SHARE: 11, r.TYPE_STREAMS: 17}
 OFFSET, GROUP, TOMBSTONE = range(3)
 Key = tuple[str, int]
-"""Topic, and a number that tells its offsets apart."""
+"""Topic, and a number unique among its offsets."""
 
 
-class Put(NamedTuple):
-    """What a commit stores."""
+class Commit(NamedTuple):
+    """A commit's value."""
 
     committed: CommittedOffset
     offset: int
     order: int
     """The log offset of the commit; the newer one wins."""
     first_ms: int
-    """When the first of the commits that this one stands for was made."""
+    """Time of the first of the commits that this one stands for."""
 
 
-class Stored(NamedTuple):
-    """A committed offset while it is there."""
+class StoredOffset(NamedTuple):
+    """A committed offset, and since when the key has one."""
 
     key: Key
-    put: Put
+    commit: Commit
     since_ms: int
 
 
-_ANY = Stored(("\x00", 0), Put(CommittedOffset(0), 0, 0, 0), 0)
-"""Of a topic that there can't be, so no member holds it."""
+_ANY = StoredOffset(("\x00", 0), Commit(CommittedOffset(0), 0, 0, 0), 0)
+"""Of an impossible topic name, so no member subscribes to it."""
 
 
-class Life(NamedTuple):
-    """From when until when something was there; ``role`` says what."""
+class Interval(NamedTuple):
+    """From when until when something existed; ``role`` says what."""
 
     role: int
     """OFFSET; GROUP: it has offsets; TOMBSTONE: the broker removed it at ``until``."""
@@ -59,104 +59,103 @@ class Life(NamedTuple):
     offset: int | None = None
     commit_ms: int | None = None
     again_ms: int | None = None
-    """When something was committed again for what had expired."""
+    """When the key was committed again after the offset expired."""
 
 
 class GroupReplay:
-    """One group in one scenario; give it the events in log order, then call ``finish``."""
+    """Takes a group's events in log order, then ``finish``."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.rules = scenario.rules
-        self.lives: list[Life] = []
+        self.intervals: list[Interval] = []
         self.life = GroupLife(scenario.rules)
         self.snapshot: GroupSnapshot | None = None
         self.clock_ms = 0
-        self.stored: dict[Key, Stored] = {}
-        self.lost: dict[Key, Life] = {}
+        self.stored: dict[Key, StoredOffset] = {}
+        self.lost: dict[Key, Interval] = {}
         self.group_since_ms: int | None = None
-        self.transactions: dict[int, dict[Key, Put]] = {}
+        self.transactions: dict[int, dict[Key, Commit]] = {}
         self.holders: dict[Key, int] = {}
         self.marks: set[int] = set()
-        self.waiting: list[tuple[int, int, Stored]] = []
-        """A heap: when each may go as things stand. One that is not stored any more, or is held
-        by a transaction, counts for nothing."""
+        self.waiting: list[tuple[int, int, StoredOffset]] = []
+        """A heap of (due time, tie-break, offset). Offsets that are no longer stored or that a
+        transaction holds are skipped."""
         self.tickets = count()
         self.is_stale = False
-        """Whether a change of the group changes all of that."""
+        """Whether a change of the group has outdated the heap."""
         self.goes_by_commit = False
-        """Whether an offset without a date of its own goes no sooner than commit + retention."""
+        """Whether offsets without an expire timestamp go by commit + retention."""
 
     # --- events --------------------------------------------------------------------------------
 
-    def commit(self, at_ms: int, key: Key, put: Put) -> None:
+    def commit(self, at_ms: int, key: Key, commit: Commit) -> None:
         """An ordinary commit."""
         self._until(at_ms)
         self._revive(at_ms)
-        self._put(key, put, put.first_ms)
+        self._put(key, commit, commit.first_ms)
 
-    def pend(self, at_ms: int, key: Key, put: Put, producer_id: int) -> None:
+    def transactional_commit(self, at_ms: int, key: Key, commit: Commit, producer_id: int) -> None:
         """A commit within a transaction."""
         self._until(at_ms)
         self._revive(at_ms)
         held = self.transactions.setdefault(producer_id, {})
         self.holders[key] = self.holders.get(key, 0) + (key not in held)
-        held[key] = put
+        held[key] = commit
         self.marks.add(producer_id)
 
-    def end(self, at_ms: int, key: Key, producer_id: int, *, committed: bool) -> None:
-        """The transaction of an earlier ``pend`` is over."""
+    def end_transaction(self, at_ms: int, key: Key, producer_id: int, *, committed: bool) -> None:
+        """The end of the transaction of an earlier ``transactional_commit``."""
         self._until(at_ms)
-        put = self.transactions.get(producer_id, {}).pop(key, None)
-        if put is None:
+        commit = self.transactions.get(producer_id, {}).pop(key, None)
+        if commit is None:
             return
         self._release(key)
         self.marks.discard(producer_id)
         present = self.stored.get(key)
-        newer = present is None or put.order > present.put.order
+        newer = present is None or commit.order > present.commit.order
         if committed and (newer or self.rules.commit_always_replaces):
-            self._put(key, put, at_ms)
+            self._put(key, commit, at_ms)
 
-    def forget(self, at_ms: int, key: Key) -> None:
-        """Somebody deleted the offset."""
+    def delete(self, at_ms: int, key: Key) -> None:
+        """A deletion of the offset by a client."""
         self._until(at_ms)
         self._drop(key, at_ms)
 
-    def group_record(self, event: Event, *, wipe: bool = False) -> None:
-        """A record of the group's own; ``wipe``: by DeleteGroups."""
+    def group_record(self, event: GroupEvent, *, deletes_group: bool = False) -> None:
+        """A record of the group's own; ``deletes_group``: by DeleteGroups."""
         at_ms = event.timestamp_ms
         self._until(at_ms)
-        if wipe:
+        if deletes_group:
             pending = self.holders if self.rules.tombstone_drops_pending else {}
             for key in [*self.stored, *(key for key in pending if key not in self.stored)]:
                 self._drop(key, at_ms)
         if self.life.apply(event) is not None:
             self._look_at_group()
 
-    def finish(self, end_ms: int) -> list[Life]:
-        """Play the checks up to and including ``end_ms``; everything that was there."""
+    def finish(self, end_ms: int) -> list[Interval]:
+        """Run the checks up to and including ``end_ms``; return all intervals."""
         self._until(end_ms + 1)
-        self.lives += [_life(stored, None) for stored in self.stored.values()]
-        self.lives += self.lost.values()
+        self.intervals += [_interval(stored, None) for stored in self.stored.values()]
+        self.intervals += self.lost.values()
         self._end_of_offsets(None)
-        return self.lives
+        return self.intervals
 
     # --- what is stored ------------------------------------------------------------------------
 
-    def _put(self, key: Key, put: Put, at_ms: int) -> None:
+    def _put(self, key: Key, commit: Commit, at_ms: int) -> None:
         present = self.stored.get(key)
         if present is None and key in self.lost:
-            self.lives.append(self.lost.pop(key)._replace(again_ms=at_ms))
+            self.intervals.append(self.lost.pop(key)._replace(again_ms=at_ms))
         if self.group_since_ms is None:
             self.group_since_ms = at_ms
-        self.stored[key] = Stored(key, put, at_ms if present is None else present.since_ms)
+        self.stored[key] = StoredOffset(key, commit, at_ms if present is None else present.since_ms)
         self._wait(self.stored[key])
 
     def _drop(self, key: Key, at_ms: int) -> None:
-        """Somebody's tombstone: what is stored goes, and what is pending where that is so."""
         stored = self.stored.pop(key, None)
         if stored is not None:
-            self.lives.append(_life(stored, at_ms))
+            self.intervals.append(_interval(stored, at_ms))
             self._end_of_offsets(at_ms)
         self._drop_pending(key)
 
@@ -174,31 +173,31 @@ class GroupReplay:
                 self._wait(self.stored[key])
 
     def _end_of_offsets(self, at_ms: int | None) -> None:
-        """The group may have none any more; ``None``: it has them until the end."""
+        """End the group's interval if no offset is left; ``None``: it lasts until the end."""
         if self.group_since_ms is not None and (at_ms is None or not self.stored):
-            self.lives.append(Life(GROUP, None, self.group_since_ms, at_ms, expired=False))
+            self.intervals.append(Interval(GROUP, None, self.group_since_ms, at_ms, expired=False))
             self.group_since_ms = None
 
     # --- the group -----------------------------------------------------------------------------
 
     def _revive(self, at_ms: int) -> None:
         if self.rules.new_coordinator and not self.life.known:
-            self.life.apply(Event(at_ms, 0))
+            self.life.apply(GroupEvent(at_ms, 0))
             self._look_at_group()
 
     def _look_at_group(self) -> None:
         before, self.snapshot = self.snapshot, self.life.snapshot()
         self.is_stale |= self.snapshot != before
 
-    def _judge(self, stored: Stored) -> Verdict:
-        key, put = stored.key, stored.put
+    def _judge(self, stored: StoredOffset) -> Verdict:
+        key, commit = stored.key, stored.commit
         return verdict(
-            self.rules, self.snapshot, put.committed, key[0], self.scenario.retention_ms,
+            self.rules, self.snapshot, commit.committed, key[0], self.scenario.retention_ms,
             key in self.holders,
         )  # fmt: skip
 
     def _group_may_go(self, *, offsets_before: bool) -> bool:
-        # Without a group there is only what the Scala coordinator makes up, and drops silently.
+        # Of a group without records the Scala coordinator writes no tombstone.
         if self.snapshot is None or self.stored:
             return False
         pending = bool(self.marks) if self.rules.marks_outlive_offsets else bool(self.holders)
@@ -210,8 +209,8 @@ class GroupReplay:
     # --- checks --------------------------------------------------------------------------------
 
     def _until(self, at_ms: int) -> None:
-        """Play the checks before ``at_ms``; one at that very moment sees what happens then."""
-        if at_ms <= self.clock_ms:  # as for all that a client commits at once
+        """Run the checks before ``at_ms``; one at ``at_ms`` itself sees what happens then."""
+        if at_ms <= self.clock_ms:  # as for commits of one request
             return
         while True:
             tick = self._tick(self.clock_ms)
@@ -229,16 +228,15 @@ class GroupReplay:
         self.clock_ms = max(self.clock_ms, at_ms)
 
     def _tick(self, at_ms: int) -> int:
-        """The first check at or after that moment."""
         interval = self.scenario.interval_ms
         return max(-(-at_ms // interval), 1) * interval
 
-    def _wait(self, stored: Stored) -> None:
-        """Let a check ask about it when it may go; not at all while it may not."""
-        at_ms, own = stored.put.committed
+    def _wait(self, stored: StoredOffset) -> None:
+        """Queue the offset for when it is due, if ever."""
+        at_ms, own = stored.commit.committed
         if self.is_stale:
             return
-        if self.goes_by_commit and own is None:  # as most: no need to ask the rules yet
+        if self.goes_by_commit and own is None:  # the common case, without asking the rules
             due: int | None = at_ms + self.scenario.retention_ms
         else:
             due = self._judge(stored).expires_at_ms
@@ -246,7 +244,7 @@ class GroupReplay:
             heappush(self.waiting, (due, next(self.tickets), stored))
 
     def _next_due_ms(self) -> int | None:
-        """Not before that moment an offset can go; ``None``: as things stand never."""
+        """The earliest time at which an offset can be removed; ``None``: never, as things stand."""
         if self.is_stale:
             self.is_stale, self.goes_by_commit = False, self._judge(_ANY).rule == r.RULE_COMMIT
             self.waiting.clear()
@@ -265,21 +263,21 @@ class GroupReplay:
                 heappush(self.waiting, (found.expires_at_ms, next(self.tickets), stored))
             elif found.expires_at_ms is not None:
                 del self.stored[stored.key]
-                self.lost[stored.key] = _life(stored, tick, found.rule)
+                self.lost[stored.key] = _interval(stored, tick, found.rule)
                 self._drop_pending(stored.key)
         self._end_of_offsets(tick)
         if self._group_may_go(offsets_before=offsets_before):
             self._tombstone(tick)
 
     def _tombstone(self, tick: int) -> None:
-        self.lives.append(Life(TOMBSTONE, None, tick, tick, expired=True))
-        self.life.apply(Event(tick, -1, _TOMBSTONE_OF[self.life.type], tombstone=True))
+        self.intervals.append(Interval(TOMBSTONE, None, tick, tick, expired=True))
+        self.life.apply(GroupEvent(tick, -1, _TOMBSTONE_OF[self.life.type], tombstone=True))
         self._look_at_group()
 
 
-def _life(stored: Stored, until_ms: int | None, rule: str | None = None) -> Life:
-    put = stored.put
-    return Life(
-        OFFSET, stored.key, stored.since_ms, until_ms, rule is not None, rule, put.offset,
-        put.committed.commit_timestamp_ms,
+def _interval(stored: StoredOffset, until_ms: int | None, rule: str | None = None) -> Interval:
+    commit = stored.commit
+    return Interval(
+        OFFSET, stored.key, stored.since_ms, until_ms, rule is not None, rule, commit.offset,
+        commit.committed.commit_timestamp_ms,
     )  # fmt: skip
