@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.errors import BrokerError
 
@@ -21,12 +21,12 @@ class Code(NamedTuple):
 
 
 def _read_table() -> dict[int, Code]:
+    # By its loader, as the package is a zip file in Spark's workers.
+    loader: Any = globals()["__loader__"]
     found = {}
-    # Not by pathlib, which costs start-up time.
-    with open(f"{__file__.removesuffix('.py')}.tsv", encoding="utf-8") as file:  # noqa: PTH123
-        for line in file:
-            number, name, retriable, exception, message = line.rstrip("\n").split("\t")
-            found[int(number)] = Code(int(number), name, bool(retriable), exception, message)
+    for line in loader.get_data(f"{__file__.removesuffix('.py')}.tsv").decode().splitlines():
+        number, name, retriable, exception, message = line.split("\t")
+        found[int(number)] = Code(int(number), name, bool(retriable), exception, message)
     return found
 
 

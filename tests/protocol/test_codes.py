@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import kgtool
 from kgtool.protocol import codes
 from tests.protocol.jvm import Kafka, kafka_classes
 
@@ -50,3 +56,17 @@ def test_the_brokers_own_words_win() -> None:
     assert str(codes.broker_error(69, "Group g not found.")) == "Group g not found."
     assert str(codes.broker_error(69)) == "The group id does not exist."
     assert codes.broker_error(14).retriable
+
+
+def test_the_table_is_read_from_a_zip_file_too(tmp_path: Path) -> None:
+    """As Spark's workers on other machines import the package."""
+    package = Path(kgtool.__file__).parent
+    with zipfile.ZipFile(tmp_path / "kgtool.zip", "w") as archive:
+        for path in package.rglob("*.*"):
+            archive.write(path, path.relative_to(package.parent))
+    code = "from kgtool.protocol.codes import CODES; print(CODES[69].name)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, 'kgtool.zip'); {code}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("GROUP_ID_NOT_FOUND\n", "")
