@@ -12,7 +12,7 @@ import pytest
 
 from kgtool import GroupAdmin
 from kgtool.changes.journal.journal import Journal
-from kgtool.cli.change.canary import Course
+from kgtool.cli.change.canary import Canary
 from kgtool.queries.offsets import adaptive_batches
 from tests.changes.world import seen
 from tests.cli.run import Result, call
@@ -151,14 +151,14 @@ def test_what_the_canary_changed_is_told(
         else:
             clients.commit(world.bootstrap, group, {(topic, 0): 0})
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    real = Course.goes_on
+    real = Canary.may_continue
 
-    def goes_on(course: Course, *args: Any, **given: Any) -> bool:
+    def may_continue(canary: Canary, *args: Any, **given: Any) -> bool:
         (journal,) = (world.folder / "journal").glob("*.jsonl")
         resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 10, hard))
-        return real(course, *args, **given)
+        return real(canary, *args, **given)
 
-    monkeypatch.setattr(Course, "goes_on", goes_on)
+    monkeypatch.setattr(Canary, "may_continue", may_continue)
     words = {
         "configs": ["--alter", "--add-config", "consumer.session.timeout.ms=50000"],
         "remove-members": ["--all"],

@@ -14,7 +14,7 @@ import pytest
 from kgtool.changes.journal.change import Change
 from kgtool.changes.restore import run
 from kgtool.cli.app.main import main
-from kgtool.cli.change import confirm, disk_list, impact
+from kgtool.cli.change import confirm, impact, plan
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
@@ -52,7 +52,7 @@ def kgtool(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
         adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (WAVE * PARTITIONS,)
     )
     monkeypatch.setattr(run, "_GROUPS_AT_ONCE", WAVE)
-    monkeypatch.setattr(disk_list, "MEMORY_BYTES", 1000)
+    monkeypatch.setattr(plan, "MEMORY_BYTES", 1000)
 
     def call(*argv: str) -> int:
         with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:  # noqa: SIM117
@@ -121,16 +121,16 @@ def test_what_the_question_tells_is_looked_up_in_waves(
     topic: str, kgtool: Callable[..., int], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """On a terminal; it looked at all groups at once, with all that their log says."""
-    real, peaks = impact.say, []
+    real, peaks = impact.show, []
 
-    def say(*args: Any) -> Any:
+    def show(*args: Any) -> Any:
         gc.collect()
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         real(*args)
         peaks.append((tracemalloc.get_traced_memory()[1] - before) / 2**20)
 
-    monkeypatch.setattr(impact, "say", say)
+    monkeypatch.setattr(impact, "show", show)
     monkeypatch.setattr(confirm, "is_interactive", lambda: True)
     monkeypatch.setattr(confirm, "_ask", lambda *_: None)
     change = [word.format(topic=topic) for word in CHANGES[name] if word != "--yes"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis import schema
-from kgtool.cli.analyze.table import put_fitting, put_table
+from kgtool.cli.analyze.table import put_table, show_rows
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
 
@@ -49,7 +49,7 @@ def put(monkeypatch: pytest.MonkeyPatch, table: str, name: str, columns: int) ->
     monkeypatch.setenv("TERM", "dumb")
     stdout, stderr = Tty(), io.StringIO()
     rows = [row(table, name), row(table, "b\x1b[31m")]
-    put_fitting(list(rows[0]), rows, Output(stdout=stdout, stderr=stderr))
+    show_rows(list(rows[0]), rows, (), Output(stdout=stdout, stderr=stderr))
     return stdout.getvalue(), stderr.getvalue()
 
 

@@ -73,6 +73,11 @@ class GroupRemovals(NamedTuple):
     rows: list[MemberRemoval]
     error: ItemError | None = None
 
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self.description.group
+
 
 def recorded(group: str, member: Member) -> dict[str, Any]:
     """Return the journal's fields of a member that is going to be removed."""

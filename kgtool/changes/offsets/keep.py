@@ -80,6 +80,11 @@ class GroupKeep(NamedTuple):
     rows: list[KeepRow]
     error: ItemError | None = None
 
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self.description.group
+
 
 class KeepPlan(NamedTuple):
     """What is to be done, and what could not be found out."""

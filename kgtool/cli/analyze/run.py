@@ -1,4 +1,4 @@
-"""The course of ``kgtool analyze`` once the inputs are found: read, fold, put out."""
+"""One run of ``kgtool analyze``, once its inputs are found: read, fold, report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ OVERDUE, EXPIRING, LOSSES = "overdue", "expiring-within", "losses"
 def analyze(
     spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any
 ) -> bool:
-    """Do it from the state that --state names, which nobody else changes meanwhile."""
+    """Run the analysis; return whether any ``--fail-on`` is met.
+
+    The folder of ``--state`` is locked meanwhile.
+    """
     from kgtool.analysis.state import State
 
     place = _state_place(spark, options["state"])
@@ -42,7 +45,7 @@ def _analyze(
     spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any,
     state: Any,
 ) -> bool:  # fmt: skip
-    """Say what is known beforehand, then do it; whether any --fail-on is met."""
+    """Check the inputs, run the analysis and write the outputs."""
     from kgtool.analysis.input import scenarios
     from kgtool.analysis.input.broker_settings import check_as_of
     from kgtool.analysis.pipeline import Analysis
@@ -57,10 +60,10 @@ def _analyze(
     )  # fmt: skip
     if state is not None:
         state.check(told(basis, played, options["bucket"]))
-    # A single scenario that is what was is only of interest beside others.
+    # A single scenario that is the past itself is no what-if.
     asks = played != (scenarios.as_it_was(basis),)
     output.begin((), (inputs.manifest or {}).get("cluster_id"))
-    _say(output, inputs, basis)
+    _note_assumptions(output, inputs, basis)
     if options["strict"] and inputs.problems:
         raise ConfigError(inputs.problems[0])
     check_as_of(inputs.files, options["as_of"])
@@ -74,16 +77,16 @@ def _analyze(
             session = getattr(engine, "session", None)
             options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
         analysis = Analysis(engine, inputs.files, basis, options["as_of"], wanted, state)
-        _put_out(analysis, output, options)
+        _write_outputs(analysis, output, options)
     if state is not None:
         state.commit(analysis)
-    # Each says what it found, so none is left out because another one was met.
+    # Each is evaluated, as each reports what it found.
     met = [condition.is_met(analysis, output) for condition in options["fail_on"]]
     return any(met)
 
 
 def _state_place(spark: Spark | None, where: str | None) -> Any:
-    """Where --state is; None: there is none."""
+    """Return the folder of ``--state``; None without it."""
     from kgtool.analysis.spark.output_folder import is_url, place_at
 
     if where is None:
@@ -98,7 +101,7 @@ def _state_place(spark: Spark | None, where: str | None) -> Any:
 def _engine(
     spark: Spark | None, inputs: Any, settings: Any, progress: AnalyzeProgress
 ) -> tuple[Any, Any]:
-    """Who does it, and who counts what is read."""
+    """Return the engine, and Spark's counters of what is read."""
     if spark is None:
         from kgtool.analysis.local_engine import LocalEngine
 
@@ -118,19 +121,19 @@ def _engine(
 
 
 def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:
-    """What has to be read of the past for what was asked: a live table needs little of it."""
+    """Return what the outputs that were asked for need: a live table needs little of the past."""
     from kgtool.analysis.pipeline import TableOptions
     from kgtool.analysis.report.facts import days_ahead
 
     table = options["table"]
     only = options["only"]
     everything = (options["out"] is not None and not only) or options["report"] is not None
-    everything |= options["state"] is not None  # the next run may ask
+    everything |= options["state"] is not None  # the next run may need it
     replays = (
         everything
         or bool({table, *only} & set(FROM_SCENARIOS))
         or (table is None and asks)
-        or any(condition.what == LOSSES for condition in options["fail_on"])
+        or any(condition.kind == LOSSES for condition in options["fail_on"])
     )
     counts = everything or bool({"metrics", "writers"} & {table, *only})
     return TableOptions(
@@ -142,15 +145,15 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
 
 
 def _total_bytes(inputs: Any) -> int:
-    """Of what kgtool itself decodes; Parquet is Spark's, and a cluster's size is not known."""
+    """Return the size of what kgtool itself decodes: not of Parquet, nor of a cluster."""
     from kgtool.analysis.input import formats
 
     others = (formats.PARQUET.name, formats.CLUSTER.name)
     return sum(file.size for file in inputs.files if file.format not in others)
 
 
-def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
-    """Put out what was asked for."""
+def _write_outputs(analysis: Any, output: Output, options: dict[str, Any]) -> None:
+    """Write the outputs that were asked for."""
     from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.tables.quality import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables
@@ -171,7 +174,7 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     output.done += 1
     for file in damaged:
         output.failed(_failure(sentence(file)))
-    _warn(output, analysis)
+    _warn_early(output, analysis)
     if options["table"]:
         put_table(analysis, options["table"], output)
     report = None if options["report"] is None else facts.collect(analysis, output.cluster_id)
@@ -187,8 +190,8 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
         write_plan(analysis, output, options["plan"], options["idle"])
 
 
-def _warn(output: Output, analysis: Any) -> None:
-    """Tell that the retention of the brokers was another one, where the log shows it."""
+def _warn_early(output: Output, analysis: Any) -> None:
+    """Warn if the log shows that the brokers' retention was another one."""
     if analysis.early is None:
         return
     from kgtool.analysis.words import about
@@ -214,8 +217,8 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
     output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))
 
 
-def _say(output: Output, inputs: Any, basis: Any) -> None:
-    """Tell what nobody said."""
+def _note_assumptions(output: Output, inputs: Any, basis: Any) -> None:
+    """Note what is missing in the inputs, and what is assumed."""
     from kgtool.analysis.input import broker_settings
 
     for note in inputs.notes:
@@ -235,11 +238,11 @@ def _failure(message: str) -> ItemError:
 
 
 # ---------------------------------------------------------------------------------------------
-# ``--plan``: what the log says could go, for ``kgtool cleanup apply``
+# ``--plan``: for ``kgtool cleanup apply``
 
 
 def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -> None:
-    """Write the plan, and say what is in it."""
+    """Write the plan, and note what is in it."""
     from kgtool.analysis.tables.cleanup import decisions
 
     found = list(decisions(analysis.decisions()))
@@ -249,7 +252,7 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     header = make_header(output.cluster_id, "analyze", criteria, now_ms(), token(), analysis.end_ms)
     try:
         write(CleanupPlan(header, tuple(items), tuple(left_out)), path)
-    except ConfigError as error:  # the rest of what was asked for is done
+    except ConfigError as error:  # the other outputs are written
         raise AnalysisError(error.message) from error
     output.note(f"Cleanup: {summary(items)}")
     say_left_out(output, left_out)
@@ -257,41 +260,46 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
 
 
 # ---------------------------------------------------------------------------------------------
-# ``--fail-on``: what the user wants to be warned of by the exit status
+# ``--fail-on``: conditions for exit status 5
 
 
-class Warned(NamedTuple):
-    """One thing to be warned of."""
+_CONDITIONS = {
+    OVERDUE: ("overdue", "expires_at_ms", "should be gone already (--table overdue)"),
+    LOSSES: (
+        "losses", "committed_again_ms",
+        "would have been missed: removed, and committed again later (--table losses)",
+    ),
+    EXPIRING: ("live", "expires_at_ms", "may expire within that time (--table live)"),
+}  # fmt: skip
+"""Of each condition: the table and its column that count, and what is said."""
 
-    what: str
+
+class FailCondition(NamedTuple):
+    """A condition of ``--fail-on``."""
+
+    kind: str
     within_ms: int = 0
 
     def is_met(self, analysis: Any, output: Output) -> bool:
-        """Look for it; say on stderr how much of it there is."""
-        if self.what == OVERDUE:
-            found = analysis.count("overdue", "expires_at_ms")
-            words = "should be gone already (--table overdue)"
-        elif self.what == LOSSES:
-            found = analysis.count("losses", "committed_again_ms")
-            words = "would have been missed: removed, and committed again later (--table losses)"
-        else:
-            found = analysis.count("live", "expires_at_ms", analysis.end_ms + self.within_ms)
-            words = "may expire within that time (--table live)"
+        """Whether it is met; a note on stderr says how often."""
+        table, column, words = _CONDITIONS[self.kind]
+        until = [analysis.end_ms + self.within_ms] if self.kind == EXPIRING else []
+        found = analysis.count(table, column, *until)
         if found:
             output.note(f"--fail-on {self}: {found:,} {words}")
         return bool(found)
 
     def __str__(self) -> str:
-        return f"{self.what}={duration(self.within_ms)}" if self.within_ms else self.what
+        return f"{self.kind}={duration(self.within_ms)}" if self.within_ms else self.kind
 
 
-def condition(text: str) -> Warned:
+def parse_condition(text: str) -> FailCondition:
     """Read ``overdue``, ``losses`` or ``expiring-within=DURATION``."""
     what, equals, span = text.partition("=")
     if what == EXPIRING and equals:
-        return Warned(what, span_ms(span, f"fail-on {EXPIRING}"))
+        return FailCondition(what, span_ms(span, f"fail-on {EXPIRING}"))
     if what in (OVERDUE, LOSSES) and not equals:
-        return Warned(what)
+        return FailCondition(what)
     raise UsageError(
         f"--fail-on takes {OVERDUE}, {LOSSES} or {EXPIRING}=DURATION such as "
         f"{EXPIRING}=48h, not '{text}'."

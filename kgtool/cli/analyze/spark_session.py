@@ -1,6 +1,6 @@
-"""The Spark session of a command: started when it is needed, stopped in any case.
+"""The Spark session of a command: started when needed, always stopped.
 
-One that is there already is used instead, and goes on.
+A session that exists already is used instead, and left running.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 GRACE_S = 0.2
-"""How long an error waits for the interruption that it may have come of."""
+"""How long an error waits for the interruption that may have caused it."""
 
 
 class Spark:
-    """The session, from when it is needed."""
+    """A Spark session that starts when it is first needed."""
 
     def __init__(self, master: str | None, conf: dict[str, str]) -> None:
         self._master, self._conf = master, conf
         self._session: Any = None
         self._guest: ExitStack | None = None
-        """Puts back the settings of a session that goes on."""
+        """Restores the settings of a session that was there before."""
         self.free: Callable[[], None] = lambda: None
-        """Gives back what is kept in a session that goes on."""
+        """Frees what is cached in a session that was there before."""
 
     def start(self) -> Any:
-        """The session."""
+        """Return the session; start it the first time."""
         from kgtool.analysis.spark.foreign_session import guest
         from kgtool.analysis.spark.session import build_session
 
@@ -45,7 +45,7 @@ class Spark:
         return self._session
 
     def stop(self) -> None:
-        """End it, if there is one, without a word: what led to this is what matters."""
+        """End the session, if there is one, silently: the error that led to this matters."""
         if self._session is None:
             return
         if self._guest is not None:
@@ -53,9 +53,9 @@ class Spark:
                 self.free()
                 self._guest.close()
             return
-        # Threads that wait for a job of it are told that it was cancelled, and die of that.
+        # Threads that wait for a job of the session die when it is cancelled.
         threading.excepthook = lambda _: None
-        # A JVM that is gone has ended, too: SIGTERM may have reached it first.
+        # The JVM may have ended already: SIGTERM may have reached it first.
         with warnings.catch_warnings(), suppress(Exception):
             from kgtool.analysis.spark.session import end_session
 
@@ -65,19 +65,19 @@ class Spark:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """An interruption is what it is, whatever fails because of it, and whichever comes first.
+    """Raise an interruption as such, even if another error because of it comes first.
 
-    Ctrl-C and SIGTERM reach Spark's processes too, so that the job or the JVM may be gone before
-    this process has taken notice; and what a handler raises is lost in a callback of Py4J's.
+    Ctrl-C and SIGTERM reach Spark's processes too, so that the job or the JVM may end before this
+    process gets the signal; and an exception in a handler is lost inside a callback of Py4J.
     """
-    came: list[BaseException] = []
-    handlers = {number: _remembering(number, came) for number in (signal.SIGINT, signal.SIGTERM)}
+    raised: list[BaseException] = []
+    handlers = {number: _remembering(number, raised) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-        _tell(came)
+        _raise_first(raised)
     except Exception:
         time.sleep(GRACE_S)
-        _tell(came)
+        _raise_first(raised)
         raise
     finally:
         for number, handler in handlers.items():
@@ -85,13 +85,13 @@ def interruptible() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _tell(came: list[BaseException]) -> None:
-    if came:
-        raise came[0] from None
+def _raise_first(raised: list[BaseException]) -> None:
+    if raised:
+        raise raised[0] from None
 
 
-def _remembering(number: int, came: list[BaseException]) -> Any:
-    """Keep what the handler raises; the handler, None where nothing was changed."""
+def _remembering(number: int, raised: list[BaseException]) -> Any:
+    """Keep what the signal's handler raises; return that handler, None if it is left alone."""
     before = signal.getsignal(number)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         return None
@@ -100,7 +100,7 @@ def _remembering(number: int, came: list[BaseException]) -> Any:
         try:
             before(number, frame)
         except BaseException as error:
-            came.append(error)
+            raised.append(error)
             raise
 
     signal.signal(number, remember)
@@ -109,8 +109,8 @@ def _remembering(number: int, came: list[BaseException]) -> Any:
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """Ctrl-C stays what it is everywhere: Spark would take it, and show where it was by then."""
-    # py4j logs what was interrupted, with a traceback, wherever nobody has set up logging.
+    """Keep the handler of Ctrl-C: Spark would replace it, and print a traceback."""
+    # py4j logs interruptions with a traceback unless logging is set up.
     logging.getLogger().addHandler(logging.NullHandler())
     handler = signal.getsignal(signal.SIGINT)
     try:

@@ -1,4 +1,4 @@
-"""The summary of ``kgtool analyze`` as text: the first lines say it all, then come the tables."""
+"""The summary of ``kgtool analyze`` as text: a few lines, then the tables."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kgtool.columns import COUNT, NAME, Column, Row, written
 from kgtool.text import escape, listed
 
 WIDTH = 80
-"""Of tables that nobody looks at right now (a pipe): names are cut to fit, JSON has them whole."""
+"""Columns in a pipe: names are cut to fit, JSON has them whole."""
 DAYS = 7
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = "_.-=+*#"
 _LEAST = 12
-"""Columns that a name keeps."""
+"""The shortest that a name is cut to."""
 
 
 class Page:
-    """Lines of text for so many columns."""
+    """Lines of text, ``width`` columns wide."""
 
     def __init__(self, width: int = WIDTH, mark: str = "…", *, colored: bool = False) -> None:
         self.width = width
@@ -30,17 +30,13 @@ class Page:
         self.colored = colored
         self.lines: list[str] = []
 
-    def say(self, label: str, text: str, color: str | None = None) -> None:
-        """One line with what it is about in front."""
+    def add(self, label: str, text: str, color: str | None = None) -> None:
+        """Add a line with a label."""
         painted = terminal.paint(escape(text), color if self.colored else None)
         self.lines.append(f"{self._bold(label.ljust(8))} {painted}")
 
-    def plain(self, text: str) -> None:
-        """A line as it is."""
-        self.lines.append(escape(text))
-
-    def place(self, path: str, text: str) -> None:
-        """What is the matter with a file; of a long path the end stays, which is its name."""
+    def add_problem(self, path: str, text: str) -> None:
+        """Add a problem of a file; of a long path the end, which is its name, stays."""
         text, path = escape(text), escape(path)
         room = max(self.width - len("  : ") - terminal.columns_of(text), 2 * _LEAST)
         if terminal.columns_of(path) > room:
@@ -48,7 +44,7 @@ class Page:
         self.lines.append(f"  {path}: {text}")
 
     def table(self, title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """A table whose first column is a name, which is cut where there is no room."""
+        """Add a table whose first column is a name, which is cut to fit."""
         if not rows:
             return
         sizes = fit(columns, rows).sizes
@@ -59,10 +55,10 @@ class Page:
         self.lines += [f"  {line}" for line in drawn.splitlines()]
 
     def sparkline(self, values: Sequence[int], columns: int) -> str:
-        """A curve in one line, from 0 up."""
+        """Return a curve in one line, from 0 up."""
         bars = _BARS if self.mark == "…" else _ASCII_BARS
         shown = list(values)
-        if len(values) > columns:  # the last value of each of so many equal pieces
+        if len(values) > columns:  # the last value of each of equal pieces
             shown = [values[(at + 1) * len(values) // columns - 1] for at in range(columns)]
         top = max([*shown, 1])
         steps = [max(value, 0) * len(bars) // top for value in shown]
@@ -73,7 +69,7 @@ class Page:
 
 
 def render(facts: dict[str, Any], page: Page) -> str:
-    """The whole summary."""
+    """Return the whole summary."""
     _head(facts, page)
     page.table("What if (MISSED: removed, then committed again; NEXT: without further commits)",
                _WHATIF, facts["whatif"])  # fmt: skip
@@ -90,20 +86,20 @@ def render(facts: dict[str, Any], page: Page) -> str:
 
 def _head(facts: dict[str, Any], page: Page) -> None:
     quality = facts["quality"]
-    page.say(
+    page.add(
         "Log",
         f"{count(quality['files'], 'file')}, {size(quality['bytes'])}, "
         f"{count(quality['records'], 'record')}, until {when(facts['as_of_ms'])}",
     )
-    page.say(
+    page.add(
         "Rules",
         f"{facts['rules']}: retention {_retention(facts)}, checked every "
         f"{duration(facts['check_interval_ms'])}",
     )
-    page.say("Live", f"{count(facts['live_offsets'], 'offset')} of "
+    page.add("Live", f"{count(facts['live_offsets'], 'offset')} of "
              f"{count(facts['live_groups'], 'group')}")  # fmt: skip
     _growth(facts["growth"], page)
-    page.say(
+    page.add(
         "Expires",
         f"in 24 h {facts['next_24h']:,}, in 7 days {facts['next_7d']:,}, never as things stand "
         f"{facts['never']:,}; due already {facts['due_now']:,}"
@@ -112,7 +108,7 @@ def _head(facts: dict[str, Any], page: Page) -> None:
     if facts["overdue"]:
         partitions = facts["overdue_partitions"]
         where = listed(partitions, 8, " …")
-        page.say(
+        page.add(
             "Overdue",
             f"{facts['overdue']:,} should be gone: see --table overdue "
             f"(__consumer_offsets {where})",
@@ -121,7 +117,7 @@ def _head(facts: dict[str, Any], page: Page) -> None:
 
 
 def _retention(facts: dict[str, Any]) -> str:
-    """What the brokers had; where it changed, from when on."""
+    """Return the brokers' retention over time."""
     first, *others = facts["wrote"] or [facts]
     later = [f", {duration(each['retention_ms'])} from {when(each['from_ms'])}" for each in others]
     return duration(first["retention_ms"]) + "".join(later)
@@ -135,18 +131,18 @@ def _growth(curve: list[dict[str, Any]], page: Page) -> None:
     words = f" in {about(last['at_ms'] - first['at_ms'])}, most {top['offsets']:,} offsets"
     room = max(page.width - 9 - len(words), 8)
     line = page.sparkline([row["offsets"] for row in curve[1:]], min(room, 48))
-    page.say("Growth", line + words)
+    page.add("Growth", line + words)
 
 
 def _problems(quality: dict[str, Any], page: Page) -> None:
-    page.plain("")
+    page.lines.append("")
     if not quality["problem_files"]:
-        page.say("Quality", "every record was read")
+        page.add("Quality", "every record was read")
         return
-    page.say("Quality", f"{quality['decoded']:,} of {count(quality['records'], 'record')} decoded")
+    page.add("Quality", f"{quality['decoded']:,} of {count(quality['records'], 'record')} decoded")
     for file in quality["problem_files"]:
         for problem in file["problems"]:
-            page.place(file["path"], problem_text(problem))
+            page.add_problem(file["path"], problem_text(problem))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def check_line(line: CommandLine) -> None:
 @change_params
 @connection_params
 @output_params
-def kafka_form(**given: Any) -> int:
+def kafka_form(**given: Any) -> int | None:
     """Do what kafka-consumer-groups.sh does with the same options."""
     output = get_output()
     action = next(name for name in ACTIONS if given[name.replace("-", "_")] not in (None, False))
@@ -94,7 +94,7 @@ def kafka_form(**given: Any) -> int:
     module = import_module(f"kgtool.cli.commands.{action.replace('-', '_')}")
     _check_own_options(action, module.command)
     check_canary(given["all_or_nothing"])
-    status: int = module.kafka_form(settings, output, selection, given)
+    status: int | None = module.kafka_form(settings, output, selection, given)
     return status
 
 

@@ -146,7 +146,7 @@ def _dispatch(arguments: list[str], output: Output) -> int:
 
 
 def _invoke(command: click.Command, words: list[str], output: Output) -> int:
-    """Run a Click command; what it returns is the exit status (None: 0)."""
+    """Run a Click command; it returns its exit status, or None for that of its output."""
     from click.exceptions import Abort, Exit, UsageError
 
     try:
@@ -164,7 +164,7 @@ def _invoke(command: click.Command, words: list[str], output: Output) -> int:
             raise
         output.note(error.ctx.get_help())
         status = 2
-    return status if isinstance(status, int) else 0
+    return status if isinstance(status, int) else output.finish()
 
 
 def _as_kg_error(error: Exception) -> KgError:

@@ -1,13 +1,12 @@
-"""The course of a change of many groups: the canary first, and the rest if that went well."""
+"""``--canary N``: change N groups first, and the rest only if that went well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from kgtool.changes.plan_rows import skip
+from kgtool.changes.plan_rows import each_open
 from kgtool.cli.change import confirm
-from kgtool.cli.change.disk_list import Spool
 from kgtool.cli.output.output import Output
 from kgtool.model import ItemError, Target, has_failed
 from kgtool.net.session import Session
@@ -17,11 +16,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Course:
-    """What ``--canary N`` asks for.
+class Canary:
+    """The first groups of a change; without ``--canary`` there are none.
 
-    :param total: how many groups there are in all.
-    :param yes: nobody is asked after the canary: a failure stops the rest.
+    :param total: how many groups the change has.
+    :param yes: do not ask after the canary; a failure stops the rest.
     """
 
     def __init__(self, session: Session, output: Output, total: int, *, yes: bool) -> None:
@@ -29,59 +28,60 @@ class Course:
         self._output = output
         self._total = total
         self._yes = yes
-        canary = output.canary
-        self._canary = canary if canary is not None and canary < total else 0
-        self._left = self._canary
+        size = output.canary
+        self._size = size if size is not None and size < total else 0
+        self._left = self._size
         self._done = 0
         self._failed = 0
         self._is_stopped = False
 
-    def parts(self, parts: Iterable[Sequence[T]]) -> Iterator[list[T]]:
-        """Cut parts so that one of them ends with the canary's last group."""
-        for part in parts:
-            left, self._left = self._left, max(self._left - len(part), 0)
-            if 0 < left < len(part):
-                yield list(part[:left])
-                yield list(part[left:])
+    def split(self, batches: Iterable[Sequence[T]]) -> Iterator[list[T]]:
+        """Split the batch that has the canary's last group behind that group."""
+        for batch in batches:
+            left, self._left = self._left, max(self._left - len(batch), 0)
+            if 0 < left < len(batch):
+                yield list(batch[:left])
+                yield list(batch[left:])
             else:
-                yield list(part)
+                yield list(batch)
 
     def run(
-        self, items: Sequence[T], work: Callable[[list[T]], Sequence[R]],
-        failed: Callable[[R], bool], leave: Callable[[T], R],
-        tell: Callable[[list[R]], None] | None = None,
+        self, groups: Sequence[T], change: Callable[[list[T]], Sequence[R]],
+        skip: Callable[[T], R], report: Callable[[list[R]], None] | None = None,
+        failed: Callable[[R], bool] = has_failed,
     ) -> list[R]:  # fmt: skip
-        """Work on the canary and then on the rest, an item for each group; wave by wave.
+        """Change the canary and then the rest; return an outcome for each group.
 
+        May be called for one batch of groups after another.
+
+        :param skip: returns the outcome of a group that is not reached.
+        :param report: reports what is done if an error (a full disk, Ctrl-C) ends all of it.
         :param failed: whether something failed in a group.
-        :param leave: makes the outcome of a group that is not reached.
-        :param tell: puts out what is done where something ends all of it: a full disk, Ctrl-C.
         """
         done: list[R] = []
         at = 0
-        for part in self.parts([items]):
+        for part in self.split([groups]):
             if self._is_stopped:
                 break
             try:
-                found = work(part)
+                changed = change(part)
             except BaseException:
-                if done and tell is not None:
-                    tell(done)
+                if done and report is not None:
+                    report(done)
                 raise
-            done += found
+            done += changed
             at += len(part)
             self._done += len(part)
-            self._failed += sum(map(failed, found))
-            if not self.goes_on(self._done, failed=self._failed):
-                self._is_stopped = True
-        return done + [leave(item) for item in items[at:]]
+            self._failed += sum(map(failed, changed))
+            self._is_stopped = not self.may_continue(self._done, failed=self._failed)
+        return done + [skip(group) for group in groups[at:]]
 
-    def goes_on(self, done: int, *, failed: int, skipped: int = 0) -> bool:
-        """After the canary: ask, or stop where it met with trouble and nobody can be asked.
+    def may_continue(self, done: int, *, failed: int, skipped: int = 0) -> bool:
+        """Ask after the canary, or stop if it failed and nobody can be asked.
 
-        :param done: how many groups are finished, with so many of them ``failed`` or left alone.
+        :param done: how many groups are finished, the ``failed`` and ``skipped`` ones included.
         """
-        if not self._canary or done != self._canary:
+        if not self._size or done != self._size:
             return True
         rest = counted(self._total - done, "group")
         self._output.note(
@@ -98,34 +98,14 @@ class Course:
         return True
 
 
-def can_all_be_done(looked: Iterable[list[T]], report: Callable[[list[T]], None]) -> bool:
-    """Look at all waves before the first is written (``--all-or-nothing``).
-
-    If something fails, all of it is reported: what could have been done is skipped.
-
-    :param looked: the groups of each wave, as they are now.
-    """
-    with Spool["list[T]"]() as seen:
-        is_off = False
-        for wave in looked:
-            is_off |= any(map(has_failed, wave))
-            seen.add(wave)
-        for wave in seen if is_off else ():
-            report(skip(wave))
-    return not is_off
-
-
 def not_reached(group: str) -> ItemError:
-    """Say why nothing was done for a group behind the canary."""
+    """Return the error of a group behind a canary that stopped the change."""
     return ItemError(
         Target(group=group), None, "NOT_REACHED", "It was not touched: stopped after the canary."
     )
 
 
-def leave(group: Any, name: str) -> Any:
-    """Return a group behind the canary: what was still to be done in its rows has failed."""
-    error = not_reached(name)
-    rows = [
-        row._replace(status="failed", error=error) if row.is_open else row for row in group.rows
-    ]
-    return group._replace(rows=rows)
+def rows_not_reached(group: Any) -> Any:
+    """Return a group behind the canary: what was still open in its rows has failed."""
+    error = not_reached(group.group)
+    return each_open(group, lambda row: row._replace(status="failed", error=error))

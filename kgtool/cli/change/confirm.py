@@ -1,8 +1,7 @@
-"""Asking before a change (contract, section 5): on a terminal, or never without ``--yes``.
+"""Confirmation before a change: a question on a terminal, or ``--yes``.
 
-Whether a change may be made at all is not decided here, but at the door
-(``kgtool.changes.journal.change``). A cluster that is protected is confirmed here by typing the
-name of its context.
+Whether the change is allowed at all is decided by ``kgtool.changes.policy``. A protected cluster
+is confirmed here by typing the name of its context.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class Declined(KgError):
 
 
 def is_interactive() -> bool:
-    """Whether somebody can read the question and answer it."""
+    """Whether a question can be read and answered."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def require(yes: bool, dry_run: bool) -> None:
-    """Raise UsageError, before anything is sent, where nobody could be asked."""
+    """Raise UsageError, before anything is sent, if there is no terminal to ask on."""
     if not (yes or dry_run or is_interactive()):
         raise UsageError("This changes the cluster, and there is no terminal to ask on: give --yes "
                          "to do it, or --dry-run to see what would be done.")  # fmt: skip
@@ -51,21 +50,20 @@ def ask(
     offsets: int = 0,
     is_raw: bool = False,
 ) -> None:
-    """Ask, unless ``yes``; raise Declined on anything but yes. The time it takes does not count.
+    """Ask, unless ``yes``. The time it takes does not count against ``--timeout``.
 
-    :param used: a group that was used not long ago, and when (None: unknown): its name is to be
-        typed.
-    :param groups: all that will be changed, with so many ``offsets``: what the policy does not
-        allow is refused before anybody is asked.
-    :param is_raw: it is a raw request, which passes no other door.
+    :param used: a group in recent use, and when (None: unknown): its name must be typed.
+    :param groups: all that will be changed, with their number of ``offsets``.
+    :param is_raw: whether it is a raw request, whose groups and offsets are unknown.
+    :raises Declined: the answer is no.
+    :raises PolicyRefused: the policy does not allow the change.
     """
-
     said = origin(output)
     names: Collection[str] = ()
     guard = Guard(session, said)
     if not yes and said.confirm is None and not guard.is_confirmed():
         names = guard.rules.protected_by
-        said = said._replace(confirm=guard.key)  # by the name that is typed below
+        said = said._replace(confirm=guard.key)  # the name is typed below
         guard = Guard(session, said)
     if is_raw:
         guard.check_unseen()
@@ -82,18 +80,17 @@ def ask(
     output.confirm = said.confirm
 
 
-def foretell(
+def note_refusal(
     session: Session, output: Output, groups: Collection[str], offsets: int = 0, *,
     removes: bool = False, is_blind: Callable[[str], bool] = lambda _group: False,
 ) -> None:  # fmt: skip
-    """Say below a preview what would refuse the change itself; the preview stays what it is.
+    """Note below a preview why the policy would refuse the change.
 
-    :param removes: whether offsets are removed, which a policy allows of idle groups only.
+    :param removes: whether offsets are removed: a policy may allow that for idle groups only.
     :param is_blind: whether undo may not cover all of a group.
     """
     if not groups:
         return
-
     said = origin(output)
     guard = Guard(session, said)
     try:
@@ -112,7 +109,7 @@ def _ask(
     used: tuple[str, str | None] | None,
 ) -> None:  # fmt: skip
     output.flush()
-    # Which cluster it is about: the wrong one is the worst mistake of all.
+    # The wrong cluster is the worst mistake: its name comes first.
     context = session.settings.context
     named = "" if context is None else f" (context {escape(context.name)})"
     place = f"Cluster {escape(session.cluster_id or 'without id')}{named}"

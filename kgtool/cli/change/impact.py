@@ -1,10 +1,10 @@
-"""What is at stake, said in one line before a question: groups, offsets, lag, latest commit."""
+"""The impact of a deletion, in one line before the question: groups, offsets, lag, last commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kgtool.changes.cleanup.facts import GroupFacts, OffsetFacts, survey
+from kgtool.changes.cleanup.facts import GroupFacts, survey
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -20,104 +20,104 @@ from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.text import counted, escape, moment
 
 RECENT_MS = 86_400_000
-"""What was committed within the last day counts as in use: its name is to be typed."""
+"""A group that committed within this time counts as in use: its name must be typed."""
 _SHARE = 0.3
-"""Of the command's time: what is only said must not take the time of what is to be done."""
+"""Of the command's time: the rest is for the deletion."""
 
-Going = Callable[[str], "Collection[TopicPartition] | None"]
-"""Which offsets of a group go; None: all of them."""
+Deleted = Callable[[str], "Collection[TopicPartition] | None"]
+"""Returns which offsets of a group are deleted; None: all of them."""
 
 
-class Stakes:
-    """The sum, wave by wave. ``lag`` and ``youngest`` are of what is known.
+class Impact:
+    """Totals over batches of groups; ``lag`` and ``last_commit`` cover what is known.
 
-    ``youngest`` is the group that committed last, and when (ms); ``unseen`` the first group whose
-    last use is unknown, and why.
+    ``last_commit`` is the group with the latest commit and its time (ms), ``unknown`` the first
+    group whose last use is unknown, and why.
     """
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
-        self.groups = self.offsets = self.lag = self.lag_unknown = 0
-        self.youngest: tuple[str, int] | None = None
-        self.unseen: tuple[str, str] | None = None
+        self.groups = self.offsets = self.lag = self.unknown_lags = 0
+        self.last_commit: tuple[str, int] | None = None
+        self.unknown: tuple[str, str] | None = None
 
     def __str__(self) -> str:
-        unknown = f" ({self.lag_unknown} unknown)" if self.lag_unknown else ""
-        youngest = "unknown" if self.youngest is None else moment(self.youngest[1])
+        unknown = f" ({self.unknown_lags} unknown)" if self.unknown_lags else ""
+        latest = "unknown" if self.last_commit is None else moment(self.last_commit[1])
         return (
             f"Total: {counted(self.groups, 'group')}, "
-            f"{counted(self.offsets, 'offset')}, lag {self.lag}{unknown}, "
-            f"latest commit {youngest}."
+            f"{counted(self.offsets, 'offset')}, lag {self.lag}{unknown}, latest commit {latest}."
         )
 
     @property
     def used(self) -> tuple[str, str | None] | None:
-        """The group that was used not long ago, and when (None: unknown); None if none was."""
-        recent = used({} if self.youngest is None else dict([self.youngest]), self.at_ms)
-        return recent or (None if self.unseen is None else (self.unseen[0], None))
+        """A group in recent use, and when (None: unknown); None if no group is."""
+        recent = used({} if self.last_commit is None else dict([self.last_commit]), self.at_ms)
+        return recent or (None if self.unknown is None else (self.unknown[0], None))
 
-    def add(self, names: Sequence[str], found: Sequence[GroupFacts], going: Going) -> int:
-        """Add some groups, of which those that are gone were not found; return their offsets."""
+    def add(self, names: Sequence[str], facts: Sequence[GroupFacts], deleted: Deleted) -> None:
+        """Add a batch of groups; those without facts do not exist any more."""
         self.groups += len(names)
-        before = self.offsets
-        seen = {group.description.group for group in found if group.error is None}
+        known = {group.description.group for group in facts if group.error is None}
         for name in names:
-            if name not in seen:
-                self.unseen = self.unseen or (name, "")
-        for group in found:
-            wanted = going(group.description.group)
-            self._add(group, [o for p, o in group.offsets.items() if wanted is None or p in wanted])
-        return self.offsets - before
+            if name not in known:
+                self.unknown = self.unknown or (name, "")
+        for group in facts:
+            self._add(group, deleted(group.description.group))
 
-    def _add(self, group: GroupFacts, offsets: Sequence[OffsetFacts]) -> None:
+    def _add(self, group: GroupFacts, deleted: Collection[TopicPartition] | None) -> None:
         name, since_ms = group.description.group, self.at_ms - RECENT_MS
+        offsets = [o for at, o in group.offsets.items() if deleted is None or at in deleted]
         self.offsets += len(offsets)
         self.lag += sum(offset.lag or 0 for offset in offsets)
-        self.lag_unknown += sum(offset.lag is None for offset in offsets)
+        self.unknown_lags += sum(offset.lag is None for offset in offsets)
         times = [offset.committed_at.at_ms for offset in offsets if offset.committed_at is not None]
-        if times and (self.youngest is None or max(times) > self.youngest[1]):
-            self.youngest = name, max(times)
+        if times and (self.last_commit is None or max(times) > self.last_commit[1]):
+            self.last_commit = name, max(times)
         is_old = group.committed_before_ms is not None and group.committed_before_ms <= since_ms
         if group.times_error is not None:
             why = f": {group.times_error.message.rstrip('.')}"
-            self.unseen = self.unseen or (name, why)
+            self.unknown = self.unknown or (name, why)
         elif not is_old and len(times) < len(offsets):
             why = ": __consumer_offsets no longer has its commits"
-            self.unseen = self.unseen or (name, why)
+            self.unknown = self.unknown or (name, why)
 
 
-def say(
+def show(
     session: Session, output: Output, groups: Sequence[str], selection: Selection,
-    going: Going = lambda _: None,
+    deleted: Deleted = lambda _: None,
 ) -> tuple[str, str | None] | None:  # fmt: skip
-    """Say what is at stake; return the group whose name is to be typed, if there is one.
+    """Show the impact; return the group whose name must be typed, as ``Impact.used``.
 
-    A user who has named every group has typed the names already. A group whose last use is
-    unknown counts as used: its name is to be typed too.
+    No name must be typed if every group was named in full. A group whose last use is unknown
+    counts as used.
     """
     is_named = {*groups} <= {*selection.groups}
-    stakes = Stakes(now_ms())
+    impact = Impact(now_ms())
     try:
-        session.run(within(_look(session.cluster, groups, going, stakes), _SHARE))
+        session.run(within(_measure(session.cluster, groups, deleted, impact), _SHARE))
     except KgError as error:
         output.note(sentence(error, "Warning: when these groups were last used is unknown: "))
         return None if is_named else (groups[0], None)
-    output.note(str(stakes))
-    if stakes.unseen is not None:
-        group, why = stakes.unseen
+    output.note(str(impact))
+    if impact.unknown is not None:
+        group, why = impact.unknown
         output.note(escape(f"Warning: when group {group} was last used is unknown{why}."))
-    return None if is_named else stakes.used
+    return None if is_named else impact.used
 
 
-def _look(cluster: Cluster, groups: Sequence[str], going: Going, stakes: Stakes) -> Operation[None]:
-    """Look at groups in waves, each partition of their log once or twice."""
-
-    waves = AdaptiveBatches(groups)
-    if waves.are_many:
-        waves = AdaptiveBatches((yield from by_log(cluster, groups)))
-    while names := waves.next():
-        found = yield from survey(cluster, names, {}, stakes.at_ms, stakes.at_ms - 2 * RECENT_MS)
-        waves.learn(len(names), stakes.add(names, found.groups, going))
+def _measure(
+    cluster: Cluster, groups: Sequence[str], deleted: Deleted, impact: Impact
+) -> Operation[None]:
+    """Look at groups in batches, reading each partition of their log once or twice."""
+    batches = AdaptiveBatches(groups)
+    if batches.are_many:
+        batches = AdaptiveBatches((yield from by_log(cluster, groups)))
+    while names := batches.next():
+        found = yield from survey(cluster, names, {}, impact.at_ms, impact.at_ms - 2 * RECENT_MS)
+        before = impact.offsets
+        impact.add(names, found.groups, deleted)
+        batches.learn(len(names), impact.offsets - before)
 
 
 def used(times: Mapping[str, int], at_ms: int) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""What the commands say of a change, and where its journal is (``changes.journal.change``)."""
+"""Journaled changes of the commands (see ``changes.journal.change``), and waiting for members."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from kgtool.model import GroupDescription
 from kgtool.net.session import Session
 from kgtool.text import escape
 
-WAY_BACK = (
+UNDO_NOTE = (
     "The current offsets are saved in the journal: kgtool undo restores them. Their "
     "expiry clocks restart then, and a KIP-848 group's epochs do not come back."
 )
-"""Said before a change, in the subcommand form."""
+"""Shown before offsets are changed, in the subcommand form."""
 
-NOT_ALL_COMES_BACK = (
+UNDO_NOTE_GROUPS = (
     "The current offsets are saved in the journal: kgtool undo restores them, and "
     "with them the groups. Protocol type, epochs and expiry clocks do not come back."
 )
-
+"""Shown before groups are deleted."""
 
 LOOK_AGAIN_SECONDS = 0.5
 
 
-def folder() -> Path:
+def journal_folder() -> Path:
     """Return the folder of this user's journals; it need not exist."""
     return default_folder(os.environ, Path.home())
 
 
 def origin(output: Output, undoes: str | None = None) -> Origin:
-    """Return what the command line says of the change that it asks for."""
+    """Return the change's origin: the command line and its options about changes."""
     return Origin(
         output.command, output.arguments, output.reason, undoes, output.confirm,
         output.max_delete, output.journal_copy,
@@ -51,10 +51,10 @@ def wait_until_empty(
 ) -> list[GroupDescription]:  # fmt: skip
     """Wait for members to leave; return the groups that still have some.
 
-    The time that it takes does not count against ``--timeout``.
+    The waiting does not count against ``--timeout``.
 
     :param until: by ``time.monotonic()``.
-    :param say: called once, with the groups that are waited for.
+    :param say: called once, with the groups that have members.
     """
     left = list(groups)
     while True:
@@ -73,19 +73,19 @@ def wait_until_empty(
 
 
 class Change(change.Change):
-    """A change of a command; it speaks on stderr.
+    """A change with its messages on stderr.
 
-    :param undoes: the id of the journal that this action takes back.
+    :param undoes: the id of the journal that this change undoes.
     """
 
     def __init__(self, session: Session, output: Output, *, undoes: str | None = None) -> None:
         timer = change.Timer(now_ms, time.monotonic, time.sleep, token)
-        super().__init__(session, origin(output, undoes), folder(), timer,
+        super().__init__(session, origin(output, undoes), journal_folder(), timer,
                          say=lambda text: output.note(escape(text)))  # fmt: skip
         self._output = output
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # Where the output is lost, a command may not get to count what it has changed.
+        # If stdout is lost, the command may not get to count what it has changed.
         self._output.has_changed |= self.journal is not None and self.journal.outcomes[DONE] > 0
         self._output.before_end.append(self.say)
         super().__exit__(kind, error, trace)

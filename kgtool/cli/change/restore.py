@@ -1,7 +1,7 @@
-"""What ``undo`` and ``restore`` have in common: plan, show, ask, put back, report.
+"""``undo`` and ``restore``: plan, show, confirm, restore, report.
 
-The first pass over the groups only looks, the second one looks again at each part, under a lock,
-and changes it (``kgtool.changes.restore.run``).
+The first pass over the groups only reads. The second one reads each part again, under a lock, and
+changes it (``kgtool.changes.restore.run``).
 """
 
 from __future__ import annotations
@@ -17,54 +17,59 @@ from kgtool.changes.reset.rows import members
 from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy, RestoreRow
 from kgtool.changes.restore.run import Restorer, parts
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Course, not_reached
+from kgtool.cli.change.canary import Canary, not_reached
 from kgtool.cli.change.journaled import Change, wait_until_empty
-from kgtool.cli.change.restore_plan import LINES, Plan, row_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import TableStream
+from kgtool.cli.output.rows import moved_row
+from kgtool.cli.output.tables import TableStream, preview
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
 from kgtool.model import GroupDescription, ItemError, Target, has_failed
 from kgtool.net.session import Session
-from kgtool.text import escape
+from kgtool.text import counted, escape, listed
 
-
-class Options(NamedTuple):
-    """How to put back. ``verify``: read back what was written."""
-
-    policy: RestorePolicy
-    dry_run: bool
-    yes: bool
-    wait_seconds: float = 0.0
-    all_or_nothing: bool = False
-    verify: bool = True
-
-    @classmethod
-    def of(cls, output: Output, given: Mapping[str, Any], policy: RestorePolicy) -> Options:
-        """Read the options of both commands; nothing has been sent yet.
-
-        :raises UsageError: they contradict each other, or nobody can be asked.
-        """
-        confirm.require(given["yes"], given["dry_run"])
-        wait = timespec.waiting_seconds(given["wait_empty"])
-        return cls(policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"])
-
+LINES = 40
+"""Rows of the preview, and notes; the rest is counted."""
 
 Source = Callable[[], Iterable[DesiredGroup]]
 """Returns the groups to restore, each time from the beginning."""
 
 
-class PutBack:
+class RestoreOptions(NamedTuple):
+    """Options of both commands. ``verify``: read back what was written."""
+
+    policy: RestorePolicy
+    dry_run: bool
+    yes: bool
+    wait_seconds: float
+    all_or_nothing: bool
+    verify: bool
+
+
+def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreOptions:
+    """Read the options of a command.
+
+    :raises UsageError: they contradict each other, or there is no terminal to ask on.
+    """
+    confirm.require(given["yes"], given["dry_run"])
+    wait = timespec.waiting_seconds(given["wait_empty"])
+    return RestoreOptions(
+        policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"],
+        given.get("verify", True),
+    )  # fmt: skip
+
+
+class Restore:
     """One ``undo`` or ``restore``, from the first look to the last row.
 
-    :param undoes: the id of the journal that is taken back.
+    :param undoes: the id of the journal that is undone.
     """
 
     def __init__(
-        self, session: Session, output: Output, options: Options, source: Source,
+        self, session: Session, output: Output, options: RestoreOptions, source: Source,
         undoes: str | None = None,
     ) -> None:  # fmt: skip
         self._session = session
@@ -73,55 +78,60 @@ class PutBack:
         self._source = source
         self._undoes = undoes
         self._restorer = Restorer(session, options.policy, verify=options.verify)
-        self._plan = Plan()
+        self._preview = Preview()
         self._wait_until: float | None = None
-        self._meter = Meter(output, "Restoring")
         self._table = TableStream(output, shown(RESTORE))
         self.done = 0
         self.failed = 0
         self.journal_id: str | None = None
 
     def run(self) -> None:
-        """Do all of it."""
+        """Restore the offsets, or show what would be restored."""
         with self._table:
             self._run()
 
     def _run(self) -> None:
+        output, options, plan = self._output, self._options, self._preview
         total = 0
-        with Meter(self._output, "Looking") as meter:
+        with Meter(output, "Looking") as meter:
             for part in self._parts():
                 self._wait(part)
-                look = self._restorer.look if self._options.dry_run else self._restorer.plan
-                self._plan.add(look(part))
+                look = self._restorer.look if options.dry_run else self._restorer.plan
+                plan.add(look(part))
                 total += len(part)
                 meter.add(len(part))
-        self._plan.show_lost(self._output)
-        if self._options.dry_run or not self._plan.count:
+        plan.show_without_offsets(output)
+        if options.dry_run or not plan.count:
             self._only_report()
-            if self._options.dry_run:
+            if options.dry_run:
                 self._table.flush()
-                confirm.foretell(self._session, self._output, self._plan.groups, self._plan.count)
+                confirm.note_refusal(self._session, output, plan.groups, plan.count)
             return
-        self._plan.show(self._output)
-        # Among the errors: what is not in the file, or can't be translated, and so in no plan.
-        if self._options.all_or_nothing and (self._plan.failed or self._output.errors):
+        plan.show(output)
+        # Groups that are not in the file, or can't be translated, are errors in no plan.
+        if options.all_or_nothing and (plan.failed or output.errors):
             self._only_report(is_off=True)
             return
+        question = f"Restore {counted(plan.count, 'committed offset')}?"
         confirm.ask(
-            self._session, self._output, f"Restore {self._plan.words}?", self._options.yes,
-            groups=self._plan.groups, offsets=self._plan.count,
-        )  # fmt: skip
-        self._meter = Meter(self._output, "Restoring", total)
-        with Change(self._session, self._output, undoes=self._undoes) as change, self._meter:
-            self._change(change, total)
+            self._session, output, question, options.yes, groups=plan.groups, offsets=plan.count
+        )
+        with (
+            Change(self._session, output, undoes=self._undoes) as change,
+            Meter(output, "Restoring", total) as meter,
+        ):
+            self._change(change, meter, total)
         self._table.flush()  # before the journal's line, which is what to type next
         self.journal_id = change.journal_id
         change.say()
 
     # -- looking --------------------------------------------------------------------------
 
+    def _parts(self) -> Iterator[list[DesiredGroup]]:
+        return parts(self._source())
+
     def _wait(self, part: Sequence[DesiredGroup]) -> None:
-        """Wait for members to leave, all groups together no longer than asked for."""
+        """Wait for members to leave, for all groups together up to ``--wait-empty``."""
         if self._options.wait_seconds:
             if self._wait_until is None:
                 self._wait_until = time.monotonic() + self._options.wait_seconds
@@ -135,54 +145,46 @@ class PutBack:
 
     # -- changing -------------------------------------------------------------------------
 
-    def _change(self, change: Change, total: int) -> None:
+    def _change(self, change: Change, meter: Meter, total: int) -> None:
         if not self._options.all_or_nothing:
-            self._change_in_parts(change, total)
+            self._change_in_parts(change, meter, total)
             return
-        # Whatever has changed since the first look stops all of it, before the first write.
+        # Any change since the first look stops all of it, before the first write.
         change.lock(desired.group for desired in self._source())
         if any(has_failed(group) for part in self._parts() for group in self._restorer.look(part)):
             self._only_report(is_off=True)
             return
         for part in self._parts():
-            self._apply(part, change)
+            self._apply(part, change, meter)
 
-    def _change_in_parts(self, change: Change, total: int) -> None:
-        canary = Course(self._session, self._output, total, yes=self._options.yes)
+    def _change_in_parts(self, change: Change, meter: Meter, total: int) -> None:
+        canary = Canary(self._session, self._output, total, yes=self._options.yes)
         done = failed = 0
-        for part in canary.parts(self._parts()):
+        for part in canary.split(self._parts()):
             with change.locked(desired.group for desired in part):
-                failed += self._apply(part, change)
+                failed += self._apply(part, change, meter)
             done += len(part)
-            if not canary.goes_on(done, failed=failed):
-                self._give_up(done)
+            if not canary.may_continue(done, failed=failed):
+                for desired in islice(self._source(), done, None):
+                    self.failed += 1
+                    self._output.failed(not_reached(desired.group), quiet=True)
                 return
 
-    def _parts(self) -> Iterator[list[DesiredGroup]]:
-        return parts(self._source())
-
-    def _apply(self, part: Sequence[DesiredGroup], change: Change) -> int:
-        """Put a part back; return in how many groups something failed."""
+    def _apply(self, part: Sequence[DesiredGroup], change: Change, meter: Meter) -> int:
+        """Restore a part; return in how many groups anything failed."""
         groups = self._restorer.restore(part, change)
-        self._meter.add(len(part))
+        meter.add(len(part))
         for group in groups:
             self._report(group)
         return sum(map(has_failed, groups))
 
-    def _give_up(self, groups: int) -> None:
-        """Name the groups behind the canary."""
-        for part in parts(islice(self._source(), groups, None)):
-            for desired in part:
-                self.failed += 1
-                self._output.failed(not_reached(desired.group), quiet=True)
-
-    # -- saying ---------------------------------------------------------------------------
+    # -- reporting ------------------------------------------------------------------------
 
     def _only_report(self, *, is_off: bool = False) -> None:
-        """Put out what would be done, without doing it.
+        """Report what would be done, without doing it.
 
-        Something may be possible now that was not at the first look, when a broker did not answer:
-        nobody has agreed to it, so it is an error that it was not done.
+        A row may be possible now that was not at the first look, when a broker did not answer. It
+        was not in the plan that was shown, so it is an error that it is not done.
         """
         late = []
         for part in self._parts():
@@ -198,27 +200,109 @@ class PutBack:
                 self._output.failed(ItemError.of(NotDone(), Target()))
 
     def _report(self, group: RestoreGroup) -> None:
-        output = self._output
+        output, rows = self._output, [_row(row) for row in group.rows]
         if group.error is not None:
-            self.failed += len(group.rows)
+            self.failed += len(rows)
             output.note(sentence(group.error))
-            for row in group.rows:
-                output.row(row_of(row))
-            output.failed(group.error, row=None if group.rows else {"group": group.group},
-                          quiet=True)  # fmt: skip
+            for row in rows:
+                output.row(row)
+            empty = None if rows else {"group": group.group}
+            output.failed(group.error, row=empty, quiet=True)
         else:
-            for row in group.rows:
-                self._report_row(row)
-        self._table.add([row_of(row) for row in group.rows])
-
-    def _report_row(self, row: RestoreRow) -> None:
-        if row.error is not None:
-            self.failed += 1
-            self._output.failed(row.error, row=row_of(row))
-        else:
-            self.done += row.status != "skipped"
-            self._output.item(row_of(row))
+            for item, row in zip(group.rows, rows, strict=True):
+                self.failed += item.error is not None
+                self.done += item.error is None and item.status != "skipped"
+                output.item(row, item.error)
+        self._table.add(rows)
 
 
 def _not_done(row: RestoreRow) -> RestoreRow:
     return failed(row, NotDone())
+
+
+def _row(row: RestoreRow) -> dict[str, Any]:
+    return moved_row(row, RESTORE)
+
+
+class Preview:
+    """Totals, first rows and notes of the plan."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Offsets to change; the groups that have any are ``groups``."""
+        self.groups: list[str] = []
+        self.failed = 0
+        self._deletions = self._unchanged = self._created = 0
+        self._living: list[str] = []
+        self._without_offsets: list[str] = []
+        self._rows: list[RestoreRow] = []
+        self._notes: list[str] = []
+
+    def add(self, groups: Iterable[RestoreGroup]) -> None:
+        """Add some groups of the plan."""
+        for group in groups:
+            is_open = any(row.is_open for row in group.rows)
+            description = group.reading.description
+            if is_open:
+                self.groups.append(group.group)
+            self._created += is_open and description.error is not None
+            if is_open and description.error is None and not description.is_empty:
+                self._living.append(group.group)
+            if not group.rows and description.error is not None:
+                self._without_offsets.append(group.group)
+            if group.error is not None:
+                self._note(sentence(group.error, prefix=""))
+            for row in group.rows:
+                self._add_row(row, group.error)
+
+    def _add_row(self, row: RestoreRow, group_error: ItemError | None) -> None:
+        if row.is_open:
+            self.count += 1
+            self._deletions += row.status == "would-delete"
+            if len(self._rows) < LINES:
+                self._rows.append(row)
+            if row.note is not None:
+                self._note(f"{row.group}, {row.at}: {row.note}.")
+        elif row.error is not None:
+            self.failed += 1
+            if group_error is None:
+                self._note(sentence(row.error, prefix=""))
+        else:
+            self._unchanged += 1
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text if len(self._notes) < LINES else "")
+
+    def show_without_offsets(self, output: Output) -> None:
+        """Name the groups that had no offsets, and so can't be restored."""
+        if self._without_offsets:
+            names = listed(self._without_offsets, LINES)
+            said = f"Note: nothing to restore, these groups had no committed offsets: {names}."
+            output.note(escape(said))
+
+    def show(self, output: Output) -> None:
+        """Show the plan on stderr."""
+        groups = counted(len(self.groups), "group")
+        output.note(f"To restore: {counted(self.count, 'committed offset')} of {groups}.")
+        if self._deletions:
+            output.note(f"{self._deletions} of them did not exist then and are deleted.")
+        preview(output, shown(RESTORE), [_row(row) for row in self._rows])
+        if self.count > len(self._rows):
+            output.note(f"… and {self.count - len(self._rows)} more.")
+        if self._created:
+            what = "group does" if self._created == 1 else "groups do"
+            output.note(f"{self._created} {what} not exist and will be created.")
+        if self._unchanged:
+            has = "has" if self._unchanged == 1 else "have"
+            output.note(f"{self._unchanged} already {has} the right offset.")
+        if self._living:
+            names = listed(self._living, 5)
+            output.note(escape(
+                f"Note: {names}: written in a member's name. Running members keep their position: "
+                "they read the new offset only when they start or are assigned the partition, and "
+                "may commit over it."
+            ))  # fmt: skip
+        for text in self._notes[:LINES]:
+            output.note(f"Note: {escape(text)}")
+        if len(self._notes) > LINES:
+            output.note(f"… and {len(self._notes) - LINES} more notes like these.")

@@ -1,4 +1,4 @@
-"""``kgtool cleanup plan``: look at the cluster, decide, show, and write the plan."""
+"""``kgtool cleanup plan``: make a plan, show it and write it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ from kgtool.net.session import Session
 from kgtool.text import counted, escape, listed, moment
 
 WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
-REASONS = 5
-"""So many reasons for leaving groups out are listed, each with the names of ``NAMES`` groups."""
-NAMES = 3
+REASONS, NAMES = 5, 3
+"""Reasons for skipping groups that are listed, and names of groups with each."""
 
 
 def check_target(out: Path | None, overwrite: bool) -> None:
-    """Refuse, before anything is asked, what can't be written, or was reviewed and edited."""
+    """Refuse, before anything is sent, a file that can't be written, or exists."""
     if out is not None and out.exists() and not overwrite:
         raise ConfigError(f"{out} exists: give --overwrite, or another name.")
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
@@ -43,17 +42,17 @@ def check_target(out: Path | None, overwrite: bool) -> None:
 
 
 def make(
-    session: Session, output: Output, asked: Selection, criteria: Criteria, out: Path | None,
+    session: Session, output: Output, given: Selection, criteria: Criteria, out: Path | None,
     times: KnownTimes | None,
-) -> int:  # fmt: skip
-    """Make a plan; return the exit status."""
-    selection = asked if asked.is_given else asked._replace(all_groups=True)
+) -> None:  # fmt: skip
+    """Make a plan, show it and write it."""
+    selection = given if given.is_given else given._replace(all_groups=True)
     chosen = choose(session, output, selection, CLEANUP_PLAN)
-    given = {key: value for key, value in asked._asdict().items() if value}
-    told = None if times is None else commit_times_file.times_of(times)
+    options = {key: value for key, value in given._asdict().items() if value}
+    commit_times = None if times is None else commit_times_file.times_of(times)
     making = make_plan(
-        session.cluster, chosen.groups, chosen.kinds, criteria, given, now_ms(), token(),
-        told,
+        session.cluster, chosen.groups, chosen.kinds, criteria, options, now_ms(), token(),
+        commit_times,
     )  # fmt: skip
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
@@ -70,17 +69,16 @@ def make(
     for said in made.obstacles:
         output.note(f"Warning: {said}")
     if output.errors and not made.read:
-        return output.finish()  # no group could be read: an older plan is kept
+        return  # no group could be read: an older plan is kept
     if out is not None:
         plan_file.write(plan, out)
         output.note(WRITTEN.format(out))
     elif plan.items:
         output.note("Nothing was written: --out PLAN.json saves it.")
-    return output.finish()
 
 
 def read_times(path: Path | None) -> KnownTimes | None:
-    """Read the times of commits that an analysis has found."""
+    """Read the commit times that an analysis has found."""
     if path is None:
         return None
     if not path.is_dir():
@@ -111,7 +109,7 @@ def _show(output: Output, plan: CleanupPlan, looked_at: int) -> None:
 
 
 def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
-    """Say in a line what items take away."""
+    """Return the totals of some items in one line."""
     found = plan_file.totals(items)
     of = "" if looked_at is None else f" of {looked_at} looked at"
     said = (
@@ -127,7 +125,7 @@ def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
 
 
 def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
-    """Count aloud what is not in the plan because nobody can tell."""
+    """Report groups that are not in the plan because something about them is unknown."""
     groups = grouped((each.why, each.group) for each in left_out)
     total = len({name for names in groups.values() for name in names})
     if not total:

@@ -1,7 +1,6 @@
-"""One file a command; each holds a click command called ``command``.
+"""One file a command, with a click command called ``command``.
 
-This table is what ``kgtool --help`` shows, so that no command needs to be imported for it; a test
-compares it with the commands themselves.
+``kgtool --help`` shows this table, and imports no command; a test compares it with the commands.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ SECTIONS = {
         "version": "Show the version.",
     },
 }
-"""The commands by what they are for, and what each does in one sentence."""
+"""The commands by purpose, each with a sentence."""
 
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 

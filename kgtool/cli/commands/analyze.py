@@ -1,4 +1,4 @@
-"""``kgtool analyze``: the Spark job over ``__consumer_offsets``, in whatever form there is."""
+"""``kgtool analyze``: the Spark job over ``__consumer_offsets``, in any of its formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kgtool.analysis.schema import TABLES
-from kgtool.cli.analyze.run import analyze, condition
+from kgtool.cli.analyze.run import analyze, parse_condition
 from kgtool.cli.analyze.spark_session import Spark, interruptible
 from kgtool.cli.app import exits
 from kgtool.cli.cleanup.plan import check_target
@@ -62,7 +62,7 @@ from kgtool.retention.rules import RULE_SETS
         type=duration(), default="1h", show_default=True)
 @repeatable("--fail-on", "WHAT", "Exit with status 5 if there is any: overdue, "
             "expiring-within=48h, or losses (a scenario removes what was committed again later).",
-            type=condition)
+            type=parse_condition)
 @flag("--strict", "Fail (status 1) if anything was unreadable.")
 @option("--engine", None, "local: without Spark, on local files.",
         type=Named(["spark", "local"]), default="spark", show_default=True)
@@ -101,7 +101,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
 
 
 def _check_local(paths: Sequence[str], settings: Any, options: dict[str, Any]) -> None:
-    """Refuse what only Spark can read or write."""
+    """Refuse inputs and outputs that need Spark."""
     from kgtool.analysis.input.discover import is_remote
     from kgtool.analysis.spark.output_folder import is_url
 
@@ -130,7 +130,7 @@ def _on_spark(
 
 
 def _settings(has_paths: bool) -> Any:
-    """The cluster to read; None where files were named and no cluster was."""
+    """Return the cluster to read; None if only files were named."""
     if has_paths and not typed().keys() & {"bootstrap_server", "context"}:
         return None
     settings = make_settings(required=False)
@@ -159,7 +159,7 @@ def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
 
 
 def _check_targets(options: dict[str, Any]) -> None:
-    """Refuse what can't be written to before anything is computed."""
+    """Refuse outputs that can't be written, before anything is computed."""
     from kgtool.analysis.report import html_page
     from kgtool.analysis.tables_out import check_folder
 
@@ -182,7 +182,7 @@ def _check_targets(options: dict[str, Any]) -> None:
 
 
 def _place(where: str | Path | None) -> Path | None:
-    """Where it is, however it is spelt; URLs as they are."""
+    """Return the absolute path, to compare two of them."""
     return None if where is None else Path(where).resolve()
 
 

@@ -1,4 +1,4 @@
-"""``kgtool backup``: the offsets of any groups, active ones too, in one file."""
+"""``kgtool backup``: save the committed offsets of groups to one file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STDOUT = "-"
 def command(
     settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool,
     times: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Save the committed offsets of groups, active ones too, to one file.
 
     With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and
@@ -58,7 +58,7 @@ def command(
             if not writer.groups and out.exists():
                 output.note(escape(f"{out} stays as it is: there is no group to save."))
             if not writer.groups and (output.errors or out.exists()):
-                return output.finish()
+                return
             writer.finish()
     output.done += writer.groups
     if not is_stream:
@@ -69,11 +69,10 @@ def command(
             f"to {out} ({writer.bytes:,} bytes, {seconds:.1f} s)."
         )
         output.text(f"Next: kgtool diff {path}, or kgtool restore {path}")
-    return output.finish()
 
 
 def _check(output: Output, out: Path, overwrite: bool) -> None:
-    """Refuse a file that can't be, before anything is sent."""
+    """Refuse a file that can't be written, before anything is sent."""
     if str(out) == STDOUT:
         if not output.is_text:
             raise UsageError("--out - puts the backup on stdout: drop --output.")

@@ -1,4 +1,4 @@
-"""``kgtool cleanup``: find what is dead, review it as a file, and remove it with a way back."""
+"""``kgtool cleanup``: remove dead groups and offsets by a plan."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def command(**_given: Any) -> None:
 def plan(
     settings: Settings, output: Output, selection: Selection, out: Path | None, overwrite: bool,
     no_rebuild: bool, idle: int | None, times_from: Path | None, **flags: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Find dead groups and offsets, and write a plan. Nothing is changed.
 
     Groups without members are looked for; with --unsubscribed or --orphaned, such offsets instead,
@@ -101,7 +101,7 @@ def plan(
     cleanup_plan.check_target(out, overwrite)
     times = cleanup_plan.read_times(times_from)
     with open_session(settings, progress=True) as session:
-        return cleanup_plan.make(session, output, selection, criteria, out, times)
+        cleanup_plan.make(session, output, selection, criteria, out, times)
 
 
 # fmt: off
@@ -121,11 +121,11 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     """
     from kgtool.changes.cleanup.plan_reader import read
     from kgtool.cli.change import confirm
-    from kgtool.cli.cleanup.apply import Apply, Options
+    from kgtool.cli.cleanup.apply import Apply
 
     confirm.require(given["yes"], given["dry_run"])
     found = read(path)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(CLEANUP_APPLY, session.cluster_id)
-        return Apply(session, output, found, Options(path=path, **given)).run()
+        return Apply(session, output, found, path, **given).run()

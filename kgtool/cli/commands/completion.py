@@ -18,10 +18,11 @@ FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}
     "kgtool completion fish > ~/.config/fish/completions/kgtool.fish",
 )
 @click.argument("shell", type=Named(tuple(FILES)), metavar="bash|zsh|fish")
-def command(shell: str) -> None:
+def command(shell: str) -> int:
     """Print the completion script of a shell.
 
     To try it in bash: source <(kgtool completion bash). Groups, topics and contexts are completed
     from the cluster that the line names, within 300 ms or not at all.
     """
     click.echo(shipped.path("completions", FILES[shell]).read_text(encoding="utf-8"), nl=False)
+    return 0

@@ -1,4 +1,4 @@
-"""``kgtool configs``: the configs of single groups, and changes of them."""
+"""``kgtool configs``: show and change the configs of single groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgtool.changes.groups import config_plan
 from kgtool.changes.groups.config_plan import ConfigItem, Refused, compare
 from kgtool.changes.groups.configs import Configs, describe_group_configs
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Course, not_reached
+from kgtool.cli.change.canary import Canary, not_reached
 from kgtool.cli.change.journaled import Change
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
@@ -18,7 +18,7 @@ from kgtool.cli.options.shared import change_options, name_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
-from kgtool.client.ops import READING_SHARE, within
+from kgtool.client.ops import READING_SHARE, grouped, within
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.config import Settings
@@ -30,7 +30,7 @@ from kgtool.text import counted, escape, listed
 
 _TYPES = ("consumer", "share", "streams")
 _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
-"""One that is not between brackets, as ``ConfigCommand.parseConfigsToBeAdded`` tells it."""
+"""A comma outside of brackets, as in ``ConfigCommand.parseConfigsToBeAdded``."""
 
 
 @declare(
@@ -54,7 +54,7 @@ _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 def command(
     settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, force: bool,
     **given: Any,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Show and change the configs of single groups (KIP-848).
 
     VALUE is in effect, DEFAULT would be if nothing were set for the group, SOURCE is where the
@@ -74,7 +74,7 @@ def command(
             configs = session.run(describe_group_configs(session.cluster, groups))
             # A coordinator that doesn't answer must leave time for the change.
             described = within(describe_with_type(session.cluster, groups), READING_SHARE)
-            found = [Found(one, configs[one.group]) for one in session.run(described)]
+            found = [GroupConfigs(one, configs[one.group]) for one in session.run(described)]
         if alter:
             items = [
                 _checked(one, compare(one.group, name, one.configs, value), force)
@@ -82,17 +82,17 @@ def command(
                 for name, value in changes.items()
             ]
             _say_classic(output, found)
-            work = Work(session, output, dry_run=given["dry_run"], yes=given["yes"])
-            work.run(items, "Change {}?")
+            alter_configs(
+                session, output, items, "Change {}?", dry_run=given["dry_run"], yes=given["yes"]
+            )
         else:
             _show(output, found, all_)
-    return output.finish()
 
 
 def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str, str | None]:
-    """Return the changes that are asked for; nothing has been sent yet.
+    """Return the changes that the options ask for.
 
-    :raises UsageError: options contradict each other, or nobody can be asked.
+    :raises UsageError: options contradict each other, or there is no terminal to ask on.
     """
     selection.check("configs")
     if given["describe"] and alter:
@@ -108,27 +108,27 @@ def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str
 
 
 def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]:
-    """Read ``k=v,k2=[a,b]`` as ``kafka-configs.sh`` does; None stands for a deletion."""
+    """Read ``k=v,k2=[a,b]`` as ``kafka-configs.sh`` does; None deletes a config."""
     changes: dict[str, str | None] = {}
     for text in add:
         for part in filter(str.strip, _COMMA.split(text)):
             name, equals, value = part.partition("=")
             if not equals or not name.strip():
                 raise UsageError(f"--add-config takes NAME=VALUE, not '{part}'.")
-            _take(changes, name.strip(), value.strip().removeprefix("[").removesuffix("]"))
+            _add_change(changes, name.strip(), value.strip().removeprefix("[").removesuffix("]"))
     for text in delete:
         for name in filter(None, (part.strip() for part in text.split(","))):
-            _take(changes, name, None)
+            _add_change(changes, name, None)
     return changes
 
 
-def _take(changes: dict[str, str | None], name: str, value: str | None) -> None:
+def _add_change(changes: dict[str, str | None], name: str, value: str | None) -> None:
     if name in changes:
         raise UsageError(f"{name} appears twice.")
     changes[name] = value
 
 
-class Found(NamedTuple):
+class GroupConfigs(NamedTuple):
     """A group and its configs."""
 
     description: GroupDescription
@@ -141,7 +141,7 @@ class Found(NamedTuple):
 
     @property
     def type(self) -> str | None:
-        """The group's type; None where there is no such group, or it can't be told."""
+        """The group's type; None if there is no such group, or it is unknown."""
         return None if self.description.error is not None else self.description.type
 
     @property
@@ -151,17 +151,17 @@ class Found(NamedTuple):
         return error is not None and error.name == "GROUP_ID_NOT_FOUND"
 
     @property
-    def counts(self) -> str | None:
-        """The type of configs that counts for the group."""
+    def config_type(self) -> str | None:
+        """The type of group whose configs apply to it."""
         return "consumer" if self.type == "classic" else self.type
 
-    def is_for_it(self, name: str) -> bool:
-        """Whether a config counts for the group, or may."""
+    def applies(self, name: str) -> bool:
+        """Whether a config applies to the group, or may."""
         kind = name.partition(".")[0]
-        return self.type is None or kind not in _TYPES or kind == self.counts
+        return self.type is None or kind not in _TYPES or kind == self.config_type
 
 
-def _say_classic(output: Output, found: Iterable[Found]) -> None:
+def _say_classic(output: Output, found: Iterable[GroupConfigs]) -> None:
     names = [escape(one.group) for one in found if one.type == "classic"]
     if names:
         output.note(
@@ -176,18 +176,18 @@ def _say_classic(output: Output, found: Iterable[Found]) -> None:
 # -- describe ---------------------------------------------------------------------------------
 
 
-def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
+def _show(output: Output, found: Sequence[GroupConfigs], all_: bool) -> None:
     rows: list[dict[str, Any]] = []
     for one in found:
         if isinstance(one.configs, KgError):
             output.failed(ItemError.of(one.configs, Target(group=one.group)))
             continue
         if one.description.error is not None and not one.is_missing:
-            # Its configs are known, and not which of them count for it.
+            # Its configs are known, but not which of them apply to it.
             output.failed(one.description.error)
         output.done += 1
         configs = sorted(one.configs.values(), key=lambda config: config.name)
-        some = [build_row(c, CONFIGS) for c in configs if all_ or one.is_for_it(c.name)]
+        some = [build_row(c, CONFIGS) for c in configs if all_ or one.applies(c.name)]
         rows += some
         for row in some:
             output.row(row)
@@ -198,98 +198,93 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
 # -- alter ------------------------------------------------------------------------------------
 
 
-def _checked(found: Found, item: ConfigItem, force: bool) -> ConfigItem:
-    """Refuse what would never count for the group."""
-    if item.error is not None or force or found.is_for_it(item.name):
+def _checked(found: GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
+    """Refuse a config that would never apply to the group."""
+    if item.error is not None or force or found.applies(item.name):
         return item
     kind = item.name.partition(".")[0]
     return item.failed(
         Refused(
             f"It applies to {kind} groups, and '{found.group}' is a {found.type} group.",
-            hint=f"Take {found.counts}.… configs, or --force to set it anyway.",
+            hint=f"Take {found.config_type}.… configs, or --force to set it anyway.",
         )
     )
 
 
-WAY_BACK = "The current values are saved in the journal: kgtool undo restores them."
+UNDO_NOTE_CONFIGS = "The current values are saved in the journal: kgtool undo restores them."
 
 
-class Work:
-    """One action that changes configs, from the check to the last row."""
+def alter_configs(
+    session: Session, output: Output, items: Sequence[ConfigItem], question: str, *,
+    dry_run: bool, yes: bool, undoes: str | None = None,
+) -> tuple[bool, str | None]:  # fmt: skip
+    """Let the controller check the changes; show, confirm, make and report them.
 
-    def __init__(
-        self, session: Session, output: Output, *, dry_run: bool, yes: bool,
-        undoes: str | None = None,
-    ) -> None:  # fmt: skip
-        self._session = session
-        self._output = output
-        self._dry_run = dry_run
-        self._yes = yes
-        self._undoes = undoes
-        self.journal_id: str | None = None
-        self.failed = 0
+    Return whether any failed, and the id of the journal.
 
-    def run(self, items: Sequence[ConfigItem], question: str) -> None:
-        """Let the controller check, show, ask, change; ``{}`` in the question are the configs."""
-        items = self._session.run(config_plan.check(self._session.cluster, items))
-        open_ = [one for one in items if one.is_open]
-        if open_ and not self._dry_run:
-            self._output.note("Configs to change:")
-            before = shown(CONFIGS_ALTER, "group name old_value new_value")
-            preview(self._output, before, [_change_row(one) for one in open_])
-            self._output.note(WAY_BACK)
-            count = counted(len(open_), "config")
-            confirm.ask(
-                self._session, self._output, question.format(count), self._yes,
-                groups={one.group for one in open_},
-            )  # fmt: skip
-            items = self._changed(items, open_)
-        self._report(items)
-        if self._dry_run:
-            confirm.foretell(self._session, self._output, {one.group for one in open_})
-
-    def _changed(
-        self, items: Sequence[ConfigItem], open_: Sequence[ConfigItem]
-    ) -> list[ConfigItem]:
-        groups = list(dict.fromkeys(one.group for one in open_))
-        course = Course(self._session, self._output, len(groups), yes=self._yes)
-        with Change(self._session, self._output, undoes=self._undoes) as change:
-
-            def work(part: list[str]) -> list[list[ConfigItem]]:
-                """Change some groups; return the items of each."""
-                going = [one for one in open_ if one.group in part]
-                done = config_plan.apply(self._session, change, going)
-                return [[one for one in done if one.group == group] for group in part]
-
-            def leave(group: str) -> list[ConfigItem]:
-                error = not_reached(group)
-                left = [one for one in open_ if one.group == group]
-                return [one._replace(status="failed", error=error) for one in left]
-
+    :param question: ``{}`` in it becomes the number of configs.
+    :param undoes: the id of the journal that this change undoes.
+    """
+    items = session.run(config_plan.check(session.cluster, items))
+    open_ = [item for item in items if item.is_open]
+    groups = list(dict.fromkeys(item.group for item in open_))
+    journal_id = None
+    if open_ and not dry_run:
+        output.note("Configs to change:")
+        before = shown(CONFIGS_ALTER, "group name old_value new_value")
+        preview(output, before, [_change_row(item) for item in open_])
+        output.note(UNDO_NOTE_CONFIGS)
+        question = question.format(counted(len(open_), "config"))
+        confirm.ask(session, output, question, yes, groups=groups)
+        canary = Canary(session, output, len(groups), yes=yes)
+        with Change(session, output, undoes=undoes) as change:
             change.lock(groups)
-            outcomes = course.run(
-                groups, work, lambda rows: any(one.error for one in rows), leave,
-                lambda done: self._report([one for rows in done for one in rows]),
-            )  # fmt: skip
-        outcome = {one.key: one for rows in outcomes for one in rows}
-        done = [outcome.get(one.key, one) for one in items]
-        self.journal_id = change.journal_id
+            changed = _change(session, output, open_, canary, change)
+        items = [changed.get(item.key, item) for item in items]
+        journal_id = change.journal_id
         change.say()
-        return done
-
-    def _report(self, items: Sequence[ConfigItem]) -> None:
-        rows = [_change_row(one) for one in items]
-        show_table(self._output, shown(CONFIGS_ALTER), rows)
-        if self._dry_run and any(one.is_open for one in items):
-            self._output.note("Dry run: nothing was changed.")
-        for one, row in zip(items, rows, strict=True):
-            error = one.error
-            if error is not None:
-                self.failed += 1
-                said = f"{one.name} of group '{one.group}': {error.message}"
-                error = error._replace(message=said)
-            self._output.item(row, error)
+    _report(output, items, dry_run)
+    if dry_run:
+        confirm.note_refusal(session, output, groups)
+    return any(item.error is not None for item in items), journal_id
 
 
-def _change_row(one: ConfigItem) -> dict[str, Any]:
-    return build_row(one, CONFIGS_ALTER, old_value=one.old, new_value=one.new)
+def _change(
+    session: Session, output: Output, items: Sequence[ConfigItem], canary: Canary, change: Change
+) -> dict[tuple[str, str], ConfigItem]:
+    """Change the configs of one group after another; return the items by their keys."""
+    by_group = grouped((item.group, item) for item in items)
+
+    def make(part: list[list[ConfigItem]]) -> list[list[ConfigItem]]:
+        done = config_plan.apply(session, change, [item for group in part for item in group])
+        return list(grouped((item.group, item) for item in done).values())
+
+    def skip(group: list[ConfigItem]) -> list[ConfigItem]:
+        error = not_reached(group[0].group)
+        return [item._replace(status="failed", error=error) for item in group]
+
+    def report(done: list[list[ConfigItem]]) -> None:
+        _report(output, [item for group in done for item in group])
+
+    outcomes = canary.run(
+        list(by_group.values()), make, skip, report,
+        lambda group: any(item.error is not None for item in group),
+    )  # fmt: skip
+    return {item.key: item for group in outcomes for item in group}
+
+
+def _report(output: Output, items: Sequence[ConfigItem], dry_run: bool = False) -> None:
+    rows = [_change_row(item) for item in items]
+    show_table(output, shown(CONFIGS_ALTER), rows)
+    if dry_run and any(item.is_open for item in items):
+        output.note("Dry run: nothing was changed.")
+    for item, row in zip(items, rows, strict=True):
+        error = item.error
+        if error is not None:
+            said = f"{item.name} of group '{item.group}': {error.message}"
+            error = error._replace(message=said)
+        output.item(row, error)
+
+
+def _change_row(item: ConfigItem) -> dict[str, Any]:
+    return build_row(item, CONFIGS_ALTER, old_value=item.old, new_value=item.new)

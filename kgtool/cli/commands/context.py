@@ -1,4 +1,4 @@
-"""``kgtool context``: connection profiles, so that a cluster has a name."""
+"""``kgtool context``: manage connection profiles."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def command() -> None:
 @flag("--replace", "Replace the context of this name.")
 @flag("--use use_it", "Use it by default.")
 @output_options
-def add(output: Output, name: str, **given: Any) -> int:
+def add(output: Output, name: str, **given: Any) -> None:
     """Add a context."""
     _check_name(name)
     if name in contexts.load().by_name and not given["replace"]:
@@ -82,35 +82,35 @@ def add(output: Output, name: str, **given: Any) -> int:
     _check(made)
     _warn(output, made)
     contexts.put(made, use=given["use_it"])
-    return _show(output, [made])
+    _show(output, [made])
 
 
 @command.command("list")
 @output_options
-def list_(output: Output) -> int:
+def list_(output: Output) -> None:
     """List the contexts."""
     known = load()
     if not known.by_name:
         output.note("There is no context yet: kgtool context add NAME --bootstrap-server HOST:PORT")
-    return _show(output, [known.by_name[name] for name in sorted(known.by_name)])
+    _show(output, [known.by_name[name] for name in sorted(known.by_name)])
 
 
 @command.command("use")
 @click.argument("name", required=False)
 @flag("--none", "Have no default context.")
 @output_options
-def use(output: Output, name: str | None, none: bool) -> int:
+def use(output: Output, name: str | None, none: bool) -> None:
     """Make a context the default."""
     if (name is None) == (not none):
         raise UsageError("Give a context's name, or --none.")
     contexts.use(name)
-    return _show(output, [] if name is None else [contexts.load().get(name)])
+    _show(output, [] if name is None else [contexts.load().get(name)])
 
 
 @command.command("show")
 @click.argument("name", required=False)
 @output_options
-def show(output: Output, name: str | None) -> int:
+def show(output: Output, name: str | None) -> None:
     """Show a context (default: the one in use); secrets by reference only."""
     known = load()
     if name is None and known.current is None:
@@ -123,7 +123,6 @@ def show(output: Output, name: str | None) -> int:
     for key, value in row.items():
         for line in _lines(key, value):
             output.text(line)
-    return output.finish()
 
 
 def _lines(key: str, value: object) -> list[str]:
@@ -139,21 +138,21 @@ def _lines(key: str, value: object) -> list[str]:
 @click.argument("old")
 @click.argument("new")
 @output_options
-def rename(output: Output, old: str, new: str) -> int:
+def rename(output: Output, old: str, new: str) -> None:
     """Give a context another name."""
     _check_name(new)
     contexts.rename(old, new)
-    return _show(output, [contexts.load().get(new)])
+    _show(output, [contexts.load().get(new)])
 
 
 @command.command("remove")
 @click.argument("name")
 @output_options
-def remove(output: Output, name: str) -> int:
+def remove(output: Output, name: str) -> None:
     """Remove a context."""
     gone = contexts.load().get(name)
     contexts.remove(name)
-    return _show(output, [gone], quiet=True)
+    _show(output, [gone], quiet=True)
 
 
 def _absolute(path: str | None) -> str | None:
@@ -173,7 +172,7 @@ def _pair(word: str, option: str) -> tuple[str, str]:
 
 
 def _check(made: Context) -> None:
-    """Refuse a context that can't be used, and every secret that is not a reference."""
+    """Refuse a context without brokers, invalid values, and secrets in plain text."""
     if made.bootstrap is not None:
         parse_bootstrap(made.bootstrap)
     elif made.command_config is None and "bootstrap.servers" not in made.properties:
@@ -199,14 +198,14 @@ def _check(made: Context) -> None:
 
 
 def _warn(output: Output, made: Context) -> None:
-    """Point out what looks like a slip: nothing would read it."""
+    """Warn of unknown properties that look like typos."""
     names = [*made.properties, *(key for key in made.secrets if key != "password")]
     for note in odd_names(Properties(dict.fromkeys(names, "")), f"The context {made.name}"):
         output.note(f"Warning: {escape(note)}")
 
 
-def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
-    """Put the contexts out, as they are now."""
+def _show(output: Output, found: list[Context], quiet: bool = False) -> None:
+    """Put out contexts."""
     current = load().current
     rows = [_row(context, current) for context in found]
     output.begin(CONTEXTS)
@@ -214,7 +213,6 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
         output.item(row)
     if not quiet:
         show_table(output, shown(CONTEXTS), rows)
-    return output.finish()
 
 
 def _row(context: Context, current: str | None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``kgtool coordinator``: which broker looks after a group, and from which partition."""
+"""``kgtool coordinator``: the coordinator and the offsets partition of groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgtool.text import escape
 @declare("coordinator", "kgtool coordinator billing shipping", "kgtool coordinator billing -o json")
 @group_arguments
 @cluster_options()
-def command(settings: Settings, output: Output, selection: Selection) -> int:
+def command(settings: Settings, output: Output, selection: Selection) -> None:
     """Show which broker coordinates a group, and its offsets partition.
 
     PARTITION is the one of __consumer_offsets that holds all of the group: abs(Java's hash of the
@@ -42,11 +42,10 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
         output.failed(error)
     output.text(draw_for(output, COORDINATOR_TEXT, rows), end="")
     for placement in found.placements:
-        _remark(output, placement)
-    return output.finish()
+        _note(output, placement)
 
 
-def _remark(output: Output, placement: Placement) -> None:
+def _note(output: Output, placement: Placement) -> None:
     broker, name = placement.coordinator, escape(placement.group)
     replicas = placement.replicas or ()
     if broker is not None and placement.leader not in (None, broker.id):

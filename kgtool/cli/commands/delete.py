@@ -1,4 +1,4 @@
-"""``kgtool delete``: remove groups, with everything they have committed."""
+"""``kgtool delete``: delete groups with all their committed offsets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kgtool.changes.groups import delete as deletion
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.plan_rows import skip
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.canary import Course, not_reached
-from kgtool.cli.change.journaled import NOT_ALL_COMES_BACK, Change
+from kgtool.cli.change.canary import Canary, not_reached
+from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, Change
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -46,7 +46,7 @@ from kgtool.text import counted, escape
 def command(
     settings: Settings, output: Output, selection: Selection, force: bool, all_or_nothing: bool,
     dry_run: bool, yes: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Delete groups that have no members."""
     selection.check("delete")
     confirm.require(yes, dry_run)
@@ -54,56 +54,56 @@ def command(
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=not force)
         run = _Run(session, output, force, all_or_nothing, hidden)
-        plan = run.settled_plan(groups)
-        good = _good(plan)
-        if dry_run or not good:
-            return run.preview(plan)
-        _show_plan(output, plan, good)
-        used = None if yes else impact.say(session, output, good, selection)
-        hidden.warn(good)
-        question = f"Delete {counted(len(good), 'group')}?"
-        confirm.ask(session, output, question, yes, used, groups=good, offsets=plan.offsets)
-        change, done = run.delete(good, plan.agreed, yes=yes)
+        plan = run.plan(groups)
+        names = _open_groups(plan)
+        if dry_run or not names:
+            run.preview(plan)
+            return
+        _show_plan(output, plan, names)
+        used = None if yes else impact.show(session, output, names, selection)
+        hidden.warn(names)
+        question = f"Delete {counted(len(names), 'group')}?"
+        confirm.ask(session, output, question, yes, used, groups=names, offsets=plan.offsets)
+        change, done = run.delete(names, plan.agreed, yes=yes)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in plan.rows])
     change.say()
-    return output.finish()
-
-
-def _show_plan(output: Output, plan: deletion.DeletionPlan, good: Sequence[str]) -> None:
-    """Say on stderr what is about to happen; what will be refused is said again at the end."""
-    output.note(f"This deletes {counted(len(good), 'group')} and all their committed offsets:")
-    for group in good:
-        output.note(f"  {escape(group)}")
-    for row in plan.rows:
-        if row.error is not None:
-            said = f"{row.error.message}{hint_of(row.error)}"
-            output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
-    output.note(NOT_ALL_COMES_BACK)
-    if plan.has_share:
-        output.note("Warning: share groups keep their state elsewhere: undo does not restore it.")
 
 
 def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
+) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=False, is_long=False)
         run = _Run(session, output, given["force"], given["all_or_nothing"], hidden)
         if given["dry_run"] or run.all_or_nothing:
-            plan = run.settled_plan(groups)
-            if given["dry_run"] or (plan.rows and not _good(plan)):
-                return run.preview(plan)
+            plan = run.plan(groups)
+            if given["dry_run"] or (plan.rows and not _open_groups(plan)):
+                run.preview(plan)
+                return
         change, done = run.delete(groups, yes=True)
     _report(output, done)
     change.say()
-    return output.finish()
 
 
-def _good(plan: deletion.DeletionPlan) -> list[str]:
+def _open_groups(plan: deletion.DeletionPlan) -> list[str]:
     return [row.group for row in plan.rows if row.is_open]
+
+
+def _show_plan(output: Output, plan: deletion.DeletionPlan, names: Sequence[str]) -> None:
+    """Show the plan on stderr; failures are repeated in the report."""
+    output.note(f"This deletes {counted(len(names), 'group')} and all their committed offsets:")
+    for group in names:
+        output.note(f"  {escape(group)}")
+    for row in plan.rows:
+        if row.error is not None:
+            said = f"{row.error.message}{hint_of(row.error)}"
+            output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
+    output.note(UNDO_NOTE_GROUPS)
+    if plan.has_share:
+        output.note("Warning: share groups keep their state elsewhere: undo does not restore it.")
 
 
 class _Run(NamedTuple):
@@ -115,54 +115,46 @@ class _Run(NamedTuple):
     all_or_nothing: bool
     hidden: HiddenOffsets
 
-    def settled_plan(self, groups: Sequence[str]) -> deletion.DeletionPlan:
-        """Say what will be deleted: nothing, if something fails and all or nothing was asked for.
-
-        What was not found, and so is in no plan, fails too.
-        """
-        plan = self.plan(groups)
-        if self.all_or_nothing and (self.output.errors or any(map(has_failed, plan.rows))):
-            return deletion.DeletionPlan(skip(plan.rows), {}, 0)
-        return plan
-
     def plan(self, groups: Sequence[str]) -> deletion.DeletionPlan:
-        """Look at groups, and say what would be deleted."""
+        """Plan the deletion: of nothing, if anything fails and all or nothing was asked for."""
         with Meter(self.output, "Looking", len(groups)) as meter:
             looked = deletion.plan_deletions(
                 self.session.cluster, groups, force=self.force, hidden=self.hidden,
                 on_rows=lambda rows: meter.add(len(rows)),
             )  # fmt: skip
             plan: deletion.DeletionPlan = self.session.run(looked)
+        # Groups that were not found are errors already, and in no plan.
+        if self.all_or_nothing and (self.output.errors or any(map(has_failed, plan.rows))):
+            return deletion.DeletionPlan(skip(plan.rows), {}, 0)
         return plan
 
-    def preview(self, plan: deletion.DeletionPlan) -> int:
-        """Put out what would be deleted; return the exit status."""
-        self.hidden.warn(_good(plan))
+    def preview(self, plan: deletion.DeletionPlan) -> None:
+        """Report what would be deleted."""
+        self.hidden.warn(_open_groups(plan))
         _report(self.output, plan.rows, is_preview=True)
-        confirm.foretell(
+        confirm.note_refusal(
             self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
             is_blind=self.hidden.is_blind,
         )  # fmt: skip
-        return self.output.finish()
 
     def delete(
         self, groups: Sequence[str], agreed: Mapping[str, int] | None = None, *, yes: bool
     ) -> tuple[Change, list[GroupDeletion]]:
-        """Delete groups, with a journal of what they had.
+        """Delete groups, with a journal of their offsets.
 
-        :param agreed: what they had when they were shown; what has changed since is left alone.
+        :param agreed: digests of the offsets in the plan; groups that differ now are left alone.
         """
         session, output = self.session, self.output
         known: list[GroupDeletion] = []
-        change, course = Change(session, output), Course(session, output, len(groups), yes=yes)
-        with _told(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
+        change, canary = Change(session, output), Canary(session, output, len(groups), yes=yes)
+        with _reported(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
 
             def told(done: Sequence[GroupDeletion]) -> None:
                 change.results(done)
                 known.extend(done)
                 meter.add(len(done))
 
-            def work(part: list[str]) -> list[GroupDeletion]:
+            def delete(part: list[str]) -> list[GroupDeletion]:
                 return session.run(
                     deletion.delete_groups(
                         session.cluster, part, agreed=agreed, force=self.force,
@@ -178,16 +170,16 @@ class _Run(NamedTuple):
             change.lock(groups)
             if agreed is None:
                 change.foresee(count)
-            done = course.run(
-                list(groups), work, lambda row: row.error is not None,
+            done = canary.run(
+                list(groups), delete,
                 lambda group: GroupDeletion(group, "not-reached", not_reached(group)),
             )  # fmt: skip
         return change, done
 
 
 @contextmanager
-def _told(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
-    """Put out what is known where something ends all of it, a full disk or Ctrl-C."""
+def _reported(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
+    """Report the known outcomes if an error (a full disk, Ctrl-C) ends the run."""
     try:
         yield
     except BaseException:
@@ -196,14 +188,10 @@ def _told(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
         raise
 
 
-def _names(rows: Iterable[GroupDeletion]) -> str:
-    return ", ".join(f"'{escape(row.group)}'" for row in rows)
-
-
 def _report(
     output: Output, done: Sequence[GroupDeletion], *, is_all: bool = True, is_preview: bool = False
 ) -> None:
-    """Put out the rows; in text, the sentences of Kafka's tool."""
+    """Report the outcome; in text, with the sentences of Kafka's tool."""
     failed = [row for row in done if row.error is not None]
     if failed:
         output.note("Error: Deletion of some consumer groups failed:")
@@ -211,22 +199,26 @@ def _report(
         if row.error is None:
             output.item(build_row(row, DELETE))
             continue
-        is_kafkas = output.is_kafka_form
-        why = kafka_tables.java_error(row.error) if is_kafkas else row.error.message
-        said = f"{why}{hint_of(row.error)}"
-        output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {escape(said)}")
+        message = row.error.message
+        if output.is_kafka_form:
+            message = kafka_tables.java_error(row.error)
+        said = escape(f"{message}{hint_of(row.error)}")
+        output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {said}")
         output.failed(row.error, row=build_row(row, DELETE), quiet=True)
-    skipped = [row for row in done if row.status == "skipped"]
+    skipped = _names(row for row in done if row.status == "skipped")
     if skipped:
-        output.note(f"Skipped, as all or nothing was asked for: {_names(skipped)}")
-    good = [row for row in done if row.error is None and row.status != "skipped"]
-    names = _names(good)
+        output.note(f"Skipped, as all or nothing was asked for: {skipped}")
+    good = _names(row for row in done if row.error is None and row.status != "skipped")
     is_whole = not (failed or skipped) and (good or output.is_kafka_form)
     if is_preview and good:
-        output.text(f"Dry run: these consumer groups would be deleted: {names}")
+        output.text(f"Dry run: these consumer groups would be deleted: {good}")
     elif is_preview and is_whole:
         output.text("Dry run: no consumer group would be deleted.")
     elif is_all and is_whole:
-        output.text(f"Deletion of requested consumer groups ({names}) was successful.")
+        output.text(f"Deletion of requested consumer groups ({good}) was successful.")
     elif good:
-        output.text(f"\nThese consumer groups were deleted successfully: {names}")
+        output.text(f"\nThese consumer groups were deleted successfully: {good}")
+
+
+def _names(rows: Iterable[GroupDeletion]) -> str:
+    return ", ".join(f"'{escape(row.group)}'" for row in rows)

@@ -1,17 +1,17 @@
-"""``kgtool delete-offsets``: take committed offsets away from groups (KIP-496)."""
+"""``kgtool delete-offsets``: delete committed offsets of groups (KIP-496)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.offsets import delete as deletion
 from kgtool.changes.plan_rows import skip
 from kgtool.changes.snapshot import Agreed
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.canary import Course, can_all_be_done, not_reached
-from kgtool.cli.change.disk_list import Spool
-from kgtool.cli.change.journaled import WAY_BACK, Change
+from kgtool.cli.change.canary import Canary, not_reached
+from kgtool.cli.change.journaled import UNDO_NOTE, Change
+from kgtool.cli.change.plan import DiskList, can_all_be_done
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -47,7 +47,7 @@ from kgtool.text import counted, escape, listed
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
 
-_GOING = (
+_PREVIEW = (
     GROUP, TOPIC, PARTITION, Column("offset", "CURRENT-OFFSET"), Column("lag", "LAG"),
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ _GOING = (
 def command(
     settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
     force: bool, all_or_nothing: bool, dry_run: bool, yes: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Delete committed offsets of groups, active ones too (KIP-496)."""
     selection.check("delete-offsets")
     if not topics:
@@ -78,30 +78,31 @@ def command(
         run = _Run(session, output, topics, force, all_or_nothing)
         agreed = run.plan(groups, dry_run)
         if agreed is None:
-            return output.finish()
-        going, count = _count(agreed)
+            return
+        names, count = _count(agreed)
         if dry_run:
-            confirm.foretell(session, output, going, count, removes=True)
-            return output.finish()
-        if going:
+            confirm.note_refusal(session, output, names, count, removes=True)
+            return
+        if names:
             used = None
             if not yes:
-                used = impact.say(session, output, going, selection, lambda g: agreed[g].partitions)
+                used = impact.show(
+                    session, output, names, selection, lambda g: agreed[g].partitions
+                )
             question = f"Delete {counted(count, 'committed offset')}?"
-            confirm.ask(session, output, question, yes, used, groups=going, offsets=count)
+            confirm.ask(session, output, question, yes, used, groups=names, offsets=count)
         change = run.delete(groups, agreed, yes=yes)
     change.say()
-    return output.finish()
 
 
 def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:
-    """Return the groups of which something goes, and how many offsets go."""
+    """Return the groups with offsets to delete, and how many offsets that is."""
     counts = {group: found.offsets for group, found in agreed.items() if found.offsets}
     return list(counts), sum(counts.values())
 
 
 class _Run(NamedTuple):
-    """One run of the command, some groups at a time."""
+    """One run of the command, batch by batch."""
 
     session: Session
     output: Output
@@ -110,23 +111,22 @@ class _Run(NamedTuple):
     all_or_nothing: bool
 
     def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed] | None:
-        """Show on stderr the offsets that are about to go; report, if nothing more is to come.
+        """Show the offsets to delete on stderr; report, if this is a dry run.
 
-        Return None where something fails, and all or nothing was asked for.
+        Return None if anything fails, and all or nothing was asked for.
         """
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
-        # A pattern that matches nothing, or a broker that did not tell its groups.
+        # Patterns without a match and brokers that did not list their groups are errors already.
         is_off = self.all_or_nothing and bool(self.output.errors)
-        looking = Meter(self.output, "Looking", len(groups))
-        with Spool["list[GroupOffsetDeletions]"]() as seen, looking:
-            for plan in self._look(groups, looking):
+        with DiskList[list[GroupOffsetDeletions]]() as seen:
+            for plan in self._plans(groups):
                 results = list(plan.results.values())
                 is_off |= self.all_or_nothing and any(map(has_failed, results))
                 if not is_off:
                     self._show(plan)
                 if self.all_or_nothing:
-                    seen.add(results)
+                    seen.append(results)
                 elif dry_run:
                     self._report(results, is_dry=True)
                 agreed.update(plan.agreed)
@@ -135,55 +135,42 @@ class _Run(NamedTuple):
                 self._report(skip(results) if is_off else results, is_dry=dry_run)
         if is_off:
             return None
-        if not (dry_run or self.output.is_kafka_form) and any(
-            one.offsets for one in agreed.values()
-        ):
+        if not (dry_run or self.output.is_kafka_form) and _count(agreed)[1]:
             self._warn(members)
         return agreed
 
-    def _look(self, groups: Sequence[str], meter: Meter) -> Iterator[deletion.OffsetsPlan]:
-        """Yield what would become of some groups at a time."""
-        waves = AdaptiveBatches(groups)
-        while names := waves.next():
-            requests = dict.fromkeys(names, list(self.topics))
-            looked = deletion.plan_offset_deletions(
-                self.session.cluster, requests, force=self.force
-            )
-            plan: deletion.OffsetsPlan = self.session.run(looked)
-            meter.add(len(names))
-            yield plan
-            waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
-
-    def _look_again(
-        self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None
-    ) -> Iterator[list[GroupOffsetDeletions]]:
-        """Yield what would become of some groups at a time, compared with the plan."""
-        waves = AdaptiveBatches(groups)
-        while names := waves.next():
-            requests = dict.fromkeys(names, list(self.topics))
-            looked = deletion.look_again(self.session.cluster, requests, agreed, self.force)
-            results: list[GroupOffsetDeletions] = list(self.session.run(looked).values())
-            yield results
-            waves.learn(len(names), sum(len(result.rows) for result in results))
+    def _plans(self, groups: Sequence[str]) -> Iterator[deletion.OffsetsPlan]:
+        """Yield the plan of each batch."""
+        batches = AdaptiveBatches(groups)
+        with Meter(self.output, "Looking", len(groups)) as meter:
+            while names := batches.next():
+                requests = dict.fromkeys(names, list(self.topics))
+                looked = deletion.plan_offset_deletions(
+                    self.session.cluster, requests, force=self.force
+                )
+                plan: deletion.OffsetsPlan = self.session.run(looked)
+                meter.add(len(names))
+                yield plan
+                batches.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
 
     def _show(self, plan: deletion.OffsetsPlan) -> None:
         if self.output.is_kafka_form:
             return
-        going = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
-        if not going:
+        places = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
+        if not places:
             return
-        ends = self.session.run(deletion.ends_of(self.session.cluster, {at for _, at in going}))
+        ends = self.session.run(deletion.ends_of(self.session.cluster, {at for _, at in places}))
         self.output.note_once("Committed offsets to delete:")
         found = [
             {"group": group, **at._asdict(), "offset": value.offset,
              "lag": lag(value.offset, ends[at])}
-            for group, at in going
+            for group, at in places
             if isinstance(value := plan.committed[group][at], CommittedOffset)
         ]  # fmt: skip
-        self.output.note(draw(_GOING, found), end="")
+        self.output.note(draw(_PREVIEW, found), end="")
 
     def _warn(self, members: Mapping[str, int]) -> None:
-        self.output.note(WAY_BACK)
+        self.output.note(UNDO_NOTE)
         for group, count in members.items():
             self.output.note(
                 f"Warning: group {escape(group)} has {counted(count, 'member')}: this can be "
@@ -193,59 +180,70 @@ class _Run(NamedTuple):
     def delete(
         self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None = None, *, yes: bool = True
     ) -> Change:
-        """Delete offsets, with a journal of what was there, and report.
+        """Delete offsets, with a journal of them, and report.
 
-        :param agreed: what was shown; what has changed since is left alone.
+        :param agreed: the plan that was shown; offsets that differ now are left alone.
         """
-        course = Course(self.session, self.output, len(groups), yes=yes)
-        meter = Meter(self.output, "Deleting", len(groups))
-        with Change(self.session, self.output) as change, meter:
+        session, output = self.session, self.output
+        canary = Canary(session, output, len(groups), yes=yes)
+        meter = Meter(output, "Deleting", len(groups))
+        with Change(session, output) as change, meter:
 
-            def work(part: list[str]) -> list[bool]:
+            def delete(part: list[str]) -> list[bool]:
                 return list(self._delete(change, meter, part, agreed))
 
-            def leave(group: str) -> bool:
+            def skip_group(group: str) -> bool:
                 self._report([GroupOffsetDeletions(group, [], not_reached(group))])
                 return True
 
             def count() -> tuple[list[str], int]:
                 seen: dict[str, Agreed] = {}
-                with Meter(self.output, "Looking", len(groups)) as looking:
-                    for plan in self._look(groups, looking):
-                        seen.update(plan.agreed)
+                for plan in self._plans(groups):
+                    seen.update(plan.agreed)
                 return _count(seen)
 
             change.lock(groups)
             if agreed is None:
                 change.foresee(count)
-            if self.all_or_nothing and AdaptiveBatches(groups).are_many:
-                looked = self._look_again(groups, agreed)
-                if not can_all_be_done(looked, self._report):
-                    return change
-            course.run(list(groups), work, bool, leave)
+            looked = self._look_again(groups, agreed)
+            is_long = self.all_or_nothing and AdaptiveBatches(groups).are_many
+            if not is_long or can_all_be_done(looked, self._report):
+                canary.run(list(groups), delete, skip_group, failed=bool)
         return change
+
+    def _look_again(
+        self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None
+    ) -> Iterator[list[GroupOffsetDeletions]]:
+        """Yield the groups of each batch, compared with the plan."""
+        batches = AdaptiveBatches(groups)
+        while names := batches.next():
+            requests = dict.fromkeys(names, list(self.topics))
+            looked = deletion.look_again(self.session.cluster, requests, agreed, self.force)
+            results: list[GroupOffsetDeletions] = list(self.session.run(looked).values())
+            yield results
+            batches.learn(len(names), sum(len(result.rows) for result in results))
 
     def _delete(
         self, change: Change, meter: Meter, groups: Sequence[str],
         agreed: Mapping[str, Agreed] | None,
     ) -> Iterator[bool]:  # fmt: skip
-        """Yield of each group whether something failed; its rows are reported, and not held."""
-        waves = AdaptiveBatches(groups)
-        while names := waves.next():
-            deleted = deletion.delete_offsets(
+        """Yield for each group whether anything failed; its rows are reported, and not held."""
+        batches = AdaptiveBatches(groups)
+        while names := batches.next():
+            deleting = deletion.delete_offsets(
                 self.session.cluster, dict.fromkeys(names, list(self.topics)), agreed=agreed,
                 force=self.force, all_or_nothing=self.all_or_nothing, before_change=change.before,
             )  # fmt: skip
-            done: dict[str, GroupOffsetDeletions] = self.session.run(deleted)
-            for result in done.values():
+            results: list[GroupOffsetDeletions] = list(self.session.run(deleting).values())
+            for result in results:
                 change.results(result.rows)
             meter.add(len(names))
-            self._report(done.values())
-            waves.learn(len(names), sum(len(result.rows) for result in done.values()))
-            yield from map(has_failed, done.values())
+            self._report(results)
+            batches.learn(len(names), sum(len(result.rows) for result in results))
+            yield from map(has_failed, results)
 
-    def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
-        output, results = self.output, list(results)
+    def _report(self, results: Sequence[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
+        output = self.output
         is_off = any(row.status == "skipped" for result in results for row in result.rows)
         for result in results:
             _headline(output, result, is_dry=is_dry, is_off=is_off)
@@ -254,7 +252,7 @@ class _Run(NamedTuple):
                 output.text(kafka_tables.offset_deletions(result.rows), end="")
             elif found:
                 output.text("\n" + draw(shown(DELETE_OFFSETS), found), end="")
-            if result.error is not None:  # said once, for the whole group
+            if result.error is not None:  # one error for the whole group
                 first, *others = found or [_empty(result)]
                 output.failed(result.error, row=first, quiet=True)
                 for other in others:
@@ -266,7 +264,7 @@ class _Run(NamedTuple):
 
 def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
+) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
@@ -275,12 +273,11 @@ def kafka_form(
             agreed = run.plan(groups, given["dry_run"])
             if given["dry_run"] and agreed is not None:
                 going, count = _count(agreed)
-                confirm.foretell(session, output, going, count, removes=True)
+                confirm.note_refusal(session, output, going, count, removes=True)
             if given["dry_run"] or agreed is None:
-                return output.finish()
+                return
         change = run.delete(groups)
     change.say()
-    return output.finish()
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
@@ -289,7 +286,7 @@ def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
 
 
 def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_off: bool) -> None:
-    """Say how it went in the words of Kafka's tool, but call no failure a success (F9)."""
+    """Report a group in the words of Kafka's tool, but call no failure a success (F9)."""
     group = escape(result.group)
     if result.error is not None:
         known = CODES.get(result.error.code) if result.error.code is not None else None

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 def command(
     settings: Settings, output: Output, selection: Selection, topics: tuple[TopicSpec, ...],
     **given: Any,
-) -> int:  # fmt: skip
+) -> int | None:  # fmt: skip
     """Show groups: committed offsets and lag, members, or state.
 
     STATUS is ok, or what is wrong: no-commit, beyond-end (committed past the end of the log, which
@@ -75,15 +75,15 @@ def command(
 
 def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
+) -> int | None:
     """Describe as ``kafka-consumer-groups.sh --describe`` does."""
     is_state = given["state"] is not None
     name = "members" if given["members"] else "state" if is_state else "offsets"
     return run(settings, output, selection, build_view(name, given, kafka_form=True))
 
 
-def run(settings: Settings, output: Output, selection: Selection, view: View) -> int:
-    """Describe the chosen groups; those that can't be described do not hide the others."""
+def run(settings: Settings, output: Output, selection: Selection, view: View) -> int | None:
+    """Describe the chosen groups, each as soon as it is known."""
     selection.check("describe")
     if view.prometheus is not None:
         from kgtool.cli.describe import prometheus
@@ -94,7 +94,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             from kgtool.cli.describe.watch import Watch
 
             return Watch(session, output, selection, view).run()
-        session.loop.before_waiting = output.flush  # what is known is shown, while brokers think
+        session.loop.before_waiting = output.flush  # show what is known meanwhile
         presenter = Presenter(output, view)
         described: list[DescribedGroup] = []
 
@@ -124,4 +124,4 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             described += others
         if view.prometheus is not None:
             prometheus.write(view.prometheus, described, session.cluster_id, len(output.errors))
-    return output.finish()
+    return None

@@ -1,4 +1,4 @@
-"""``kgtool diff``: what is not the same in two files, a file and a cluster, or two clusters."""
+"""``kgtool diff``: compare the offsets of two files, a file and a cluster, or two clusters."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def _sides(
     stack: ExitStack, files: Sequence[Path], settings: Settings | None, other: Settings | None,
     selection: Selection,
 ) -> tuple[Side, Side]:  # fmt: skip
-    """Open what is to be compared, the older one first."""
+    """Open both sides, files first."""
     opened = [FileSide(path, selection) for path in files]
-    wanted = [one for one in (settings, other) if one is not None]
-    clusters = wanted[: 2 - len(opened)] if other is None else wanted[-(2 - len(opened)) :]
+    known = [one for one in (settings, other) if one is not None]
+    clusters = known[: 2 - len(opened)] if other is None else known[-(2 - len(opened)) :]
     if len(opened) + len(clusters) != 2:
         raise UsageError(
             "diff compares two things: give two files, a file and --bootstrap-server, or "
@@ -109,7 +109,7 @@ class FileSide:
     def __init__(self, path: Path, selection: Selection) -> None:
         self.name = str(path)
         self.errors: list[ItemError] = []
-        self._wanted = selection
+        self._selection = selection
         self.selection = Selection()
         try:
             backup = open_backup(path)
@@ -125,18 +125,17 @@ class FileSide:
         self._file = GroupFile(path)
 
     def groups(self) -> list[str]:
-        """Return the names in the file, or those of them that were asked for."""
-        wanted = chooser(self._wanted)
-        return [name for name in self._file.groups if wanted(name)]
+        """Return the names of the chosen groups in the file."""
+        return list(filter(chooser(self._selection), self._file.groups))
 
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
-        """Read groups from the file; one that it does not have has no offsets."""
+        """Read groups from the file; a group that is not in it has no offsets."""
         found = {group: self._file.read(group) for group in groups}
         return {g: dict(read.image.offsets) if read else {} for g, read in found.items()}
 
 
 def _selection_of(raw: Any) -> Selection:
-    """Read which groups a backup was about; nothing but its own groups where it doesn't say."""
+    """Read the selection of a backup; an empty one if it has none."""
     if not isinstance(raw, dict):
         return Selection()
     lists = {
@@ -163,10 +162,10 @@ class ClusterSide:
         self.errors: list[ItemError] = []
 
     def groups(self) -> list[str]:
-        """Return the groups of the other side, and those that the selection finds here."""
+        """Return the groups of the file, and those that the selection finds in the cluster."""
         names = dict.fromkeys(self._named)
         if self._selection.is_given:
-            # States are those of another day: they say nothing about which groups are new.
+            # States were those at the time of the backup.
             selection, listing = self._selection._replace(states=(), types=()), None
             if selection.needs_listing:
                 listing = self._session.run(list_groups(self._session.cluster))
@@ -175,7 +174,7 @@ class ClusterSide:
         return list(names)
 
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
-        """Read groups from the cluster; one that does not exist has no offsets."""
+        """Read groups from the cluster; a group that does not exist has no offsets."""
         found: dict[str, Offsets | None] = {}
         for group, reading in self._session.run(read_groups(self._session.cluster, groups)).items():
             self.errors += reading.errors
@@ -189,7 +188,7 @@ class ClusterSide:
 def _compare(
     output: Output, table: TableStream, selection: Selection, one: Side, other: Side
 ) -> Counter[str]:
-    """Put out the differences, group by group; a name that neither side knows is a failure."""
+    """Put out the differences, group by group; a name that neither side has is an error."""
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)
     if not names and selection.has_filter:

@@ -1,4 +1,4 @@
-"""``kgtool doctor``: what is wrong with a cluster's groups, and the command that fixes it."""
+"""``kgtool doctor``: problems of a cluster's groups, and the commands that fix them."""
 
 from __future__ import annotations
 
@@ -95,8 +95,7 @@ def command(
 
 
 def _connection(settings: Settings) -> Connection:
-    """Return what the commands of findings need: the options, as far as they were typed, and how
-    brokers call this login, where its name is its principal's."""
+    """Return how the suggested commands reach the cluster, and this login's principal."""
     given = typed()
     given.pop("timeout", None)
     own = (word for name, value in given.items()
@@ -117,11 +116,11 @@ def _examine(
     is_whole = selection.all_groups or not selection.is_given
 
     def generated(name: str) -> str | None:
-        """Return the family of a name that a tool made up, but of what was asked for by name."""
+        """Return the family of a generated name, unless the group was asked for by name."""
         return None if name in selection.groups else family(name)
 
     def waiting(count: int) -> None:
-        """Tell somebody at a terminal what takes so long."""
+        """Say on a terminal why it takes so long."""
         if terminal.is_terminal(sys.stderr):
             what = counted(count, "group")
             output.note(f"Looking again in {SETTLE_S:.0f} s: {what} in the middle of a rebalance.")
@@ -134,8 +133,8 @@ def _examine(
         return session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
 
 
-def _fail(output: Output, errors: Sequence[ItemError]) -> None:
-    """Name failures, on stderr each reason once: a broker that is down is one for many groups."""
+def _report_errors(output: Output, errors: Sequence[ItemError]) -> None:
+    """Report failures, each reason once on stderr: a broker that is down fails many groups."""
     reasons = grouped((error.message, error) for error in errors)
     for alike in reasons.values():
         more = len({error.target.group for error in alike}) - 1
@@ -148,7 +147,7 @@ def _fail(output: Output, errors: Sequence[ItemError]) -> None:
 def _show(output: Output, found: Diagnosis, connection: Connection) -> None:
     for finding in found.findings:
         output.row(_row(finding, connection))
-    _fail(output, [error for error in found.errors if error not in output.errors])
+    _report_errors(output, [error for error in found.errors if error not in output.errors])
     output.done += found.groups + (found.is_whole and found.brokers > 0)
     if output.is_text:
         output.page()
@@ -158,10 +157,10 @@ def _show(output: Output, found: Diagnosis, connection: Connection) -> None:
 
 
 MOST = 20
-"""So many findings of a kind are shown to people; the rest is counted."""
+"""Findings of a kind in the text format; the rest is counted."""
 WIDTH = 80
 _TARGET, _DETAIL = 36, 40
-"""A longer name gets a line of its own, and so does what is said of it where there is less room."""
+"""A longer name has a line of its own, and so has a detail with less room."""
 _COLORS = {"problem": terminal.RED, "warning": terminal.ORANGE, "note": terminal.BOLD}
 
 
@@ -169,11 +168,11 @@ YOU = "User:YOU"
 
 
 class Connection(NamedTuple):
-    """What commands need to reach the cluster that was looked at.
+    """What the suggested commands need to reach the cluster.
 
     ``own``: the options that were typed, for kgtool. Kafka's tools know neither contexts nor the
-    environment: they get the ``brokers`` and the file (``config``). ``principal``: who is logged
-    in, as far as the configuration tells.
+    environment: they get the ``brokers`` and the file (``config``). ``principal``: the login's,
+    if the configuration has it.
     """
 
     own: tuple[str, ...] = ()
@@ -183,13 +182,13 @@ class Connection(NamedTuple):
 
 
 def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
-    """Return the command line of a finding, word by word, ready to be run; empty: there is none."""
+    """Return the words of a finding's command line, ready to be run; empty: there is none."""
     if not finding.fix:
         return ()
     program, *rest = finding.fix
     if program == "kgtool":
         return (*finding.fix, *connection.own)
-    # Who lacks an ACL can't give it to himself.
+    # A login that lacks an ACL can't add it.
     config = "ADMIN.properties" if program == "kafka-acls.sh" else connection.config
     reach = ["--bootstrap-server", connection.brokers]
     if connection.config is not None:
@@ -199,7 +198,7 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
 
 
 def _row(finding: Finding, connection: Connection) -> dict[str, Any]:
-    """Return a finding as a row of the machine formats: the same keys always."""
+    """Return a finding as a row of the machine formats."""
     return build_row(
         finding, DOCTOR, finding=finding.kind, message=_message(finding),
         evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
@@ -214,11 +213,11 @@ def _message(finding: Finding) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# The page
+# The text format
 
 
 def _page(output: Output, findings: Sequence[Finding], connection: Connection) -> str:
-    """Return all findings, the worst first, a paragraph for each kind."""
+    """Return all findings, the worst first, in a paragraph for each kind."""
     kinds = grouped(((finding.severity, finding.kind), finding) for finding in findings)
     width = min(output.table_width or WIDTH, 2 * WIDTH)
     paragraphs = [
@@ -250,10 +249,10 @@ def _paragraph(
 
 
 def _merged(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Put together what one command fixes: the partitions of one topic of one group."""
+    """Merge findings with the same command: the partitions of one topic of one group."""
 
     def key(number: int, one: Finding) -> tuple[object, ...]:
-        # What has no partition, or no command, stands for itself.
+        # Findings without partition or command are not merged.
         alone = one.partition is None or not one.fix
         return (number,) if alone else (one.group, one.topic, one.fix)
 
@@ -261,8 +260,7 @@ def _merged(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def _words(alike: Sequence[Finding]) -> tuple[str, str, str]:
-    """Return the group, the topic with partitions as ``--topic`` takes them, and what there is to
-    say; of several partitions the first stands for all."""
+    """Return group, topic with partitions as ``--topic`` takes them, and the first's detail."""
     first, more = alike[0], len(alike) - 1
     partitions = tuple(one.partition for one in alike if one.partition is not None)
     topic = str(TopicSpec(first.topic or "", partitions or None))
@@ -271,7 +269,7 @@ def _words(alike: Sequence[Finding]) -> tuple[str, str, str]:
 
 
 def _aligned(lines: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return group and topic of each line; topics stand under each other where groups are short."""
+    """Return group and topic of each line, topics in a column if the groups are short."""
     sizes = [size for group, *_ in lines if (size := columns_of(group)) <= _TARGET // 2]
     room = max(sizes, default=0)
     return [
@@ -295,7 +293,7 @@ def _entry(detail: str, target: str, room: int, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    """Break a line between words; a word that is too long stays whole, and so do wide gaps."""
+    """Break a line between words; long words and wide gaps stay whole."""
     if len(text) <= width:
         return [text]
     words = text.lstrip()
@@ -306,7 +304,7 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 
 
 def _command(words: Iterable[str], width: int) -> Iterator[str]:
-    """Break a command line between its words, as a shell lets one."""
+    """Break a command line between its words, with backslashes."""
     indent = "    "
     line = indent
     for word in words:
@@ -320,7 +318,7 @@ def _command(words: Iterable[str], width: int) -> Iterator[str]:
 
 
 def _summary(found: Diagnosis, failed: int) -> str:
-    """Say in a line how much there is; ``failed``: how much could not be looked at."""
+    """Return the last line: totals, and how much ``failed`` to be looked at."""
     of = counted(found.groups, "group")
     if found.is_whole:
         of += f" on {counted(found.brokers, 'broker')}"
@@ -334,7 +332,7 @@ def _summary(found: Diagnosis, failed: int) -> str:
 
 
 def _catalogue() -> str:
-    """Return what can be found, and what it means."""
+    """Return all kinds of findings and what they mean."""
     lines: list[str] = []
     for kind, (title, meaning) in KINDS.items():
         lines += _wrapped(f"{kind}: {title}.", WIDTH, "  ")

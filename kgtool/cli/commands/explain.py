@@ -1,4 +1,4 @@
-"""``kgtool explain``: why a group is as it is, what expires when, and what to type next."""
+"""``kgtool explain``: the state of a group, what expires when, and what to type next."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kgtool.text import counted, escape, moment, shell_word
 @declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
 @group_arguments
 @cluster_options()
-def command(settings: Settings, output: Output, selection: Selection) -> int:
+def command(settings: Settings, output: Output, selection: Selection) -> None:
     """Show why a group is as it is, what expires when, and what to do next.
 
     Who is a member and holds which topic; why the group can't be deleted or reset; what expires
@@ -57,11 +57,10 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
             output.done += 1
             for problem in found.errors:
                 output.failed(problem)
-    return output.finish()
 
 
 _MOST = 40
-"""So many lines of a table are shown to people; the rest is counted."""
+"""Rows of a table in the text format; the rest is counted."""
 
 RULES = {
     r.RULE_COMMIT: (
@@ -92,7 +91,7 @@ RULES = {
     ),
     r.RULE_SHARE: ("belongs to a share group, which brokers never clean up", "nothing"),
 }
-"""Of each rule: what it says of an offset, and what would change it."""
+"""What each rule says of an offset, and what would change it."""
 
 CAUSES = {
     r.CAUSE_EXPIRED: "expired: its retention had passed",
@@ -104,7 +103,7 @@ CAUSES = {
 
 
 def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
-    """Return one committed offset with what becomes of it."""
+    """Return one committed offset with its expiry."""
     value = found.committed[partition]
     expiry = found.expiries.get(partition)
     return {
@@ -120,7 +119,7 @@ def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
 
 
 def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote) -> list[str]:
-    """Return commands that make sense now, the most likely one first."""
+    """Return commands for the state of the group, the most likely one first."""
     group, name = found.description, quote(found.description.group)
     commands = []
     for acl in found.missing:
@@ -159,7 +158,7 @@ def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote)
 
 
 def _row(found: Explanation) -> dict[str, Any]:
-    """Return the row of the machine formats: the same keys always, None where unknown."""
+    """Return the row of the machine formats; None where unknown."""
     group, broker, past = found.description, found.broker, found.past
     times = [e.expires_at_ms for e in found.expiries.values() if e.expires_at_ms is not None]
     return {
@@ -207,7 +206,7 @@ def _action(error: ItemError | None) -> dict[str, Any]:
 
 
 def _text(found: Explanation, now_ms: int, width: int | None) -> str:
-    """Return everything, for people.
+    """Return the text format.
 
     :param width: columns of the terminal; None: nothing is cut or folded.
     """
@@ -311,7 +310,7 @@ def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
 
 
 def _reasons(found: Explanation) -> Iterable[str]:
-    """Say what each rule means that decides over one of the offsets, and what would change it."""
+    """Explain each rule that applies to any of the offsets, and what would change it."""
     used = [expiry.rule for expiry in found.expiries.values()]
     for rule in r.RULES:
         if rule in used:
@@ -322,7 +321,7 @@ def _reasons(found: Explanation) -> Iterable[str]:
 
 
 def _loses_at_once(found: Explanation, now_ms: int) -> bool:
-    """Whether offsets that are protected now would be overdue without members."""
+    """Whether offsets that the members protect would expire as soon as they leave."""
     retention_ms = found.broker.retention_ms if found.broker is not None else None
     if found.description.type != r.TYPE_CONSUMER or retention_ms is None:
         return False

@@ -1,4 +1,4 @@
-"""``kgtool export``: the broker's own bytes of ``__consumer_offsets``, to be analysed later."""
+"""``kgtool export``: copy the record batches of ``__consumer_offsets``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 @option("--format format_", None, "segments (default): the broker's own bytes; parquet: one "
         "decoded row per record.", type=Named(FORMATS), default=SEGMENTS)  # fmt: skip
 @cluster_options()
-def command(out: Path, format_: str, settings: Settings, output: Output) -> int:
+def command(out: Path, format_: str, settings: Settings, output: Output) -> None:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.
 
     The record batches come through as the broker stores them, transactional and control batches
@@ -47,7 +47,8 @@ def command(out: Path, format_: str, settings: Settings, output: Output) -> int:
     begun = time.monotonic()
     to_parquet = _to_parquet() if format_ == PARQUET else None
     if to_parquet is not None and to_parquet.is_unfinished(out):
-        return _finish_parquet(output, out, to_parquet, begun)
+        _finish_parquet(output, out, to_parquet, begun)
+        return
     directory = ExportDirectory(out)
     with open_session(settings, progress=True) as session:
         meter = Meter(
@@ -68,7 +69,8 @@ def command(out: Path, format_: str, settings: Settings, output: Output) -> int:
     if done.partitions > len(done.errors):
         output.done += 1
     if to_parquet is not None and not done.errors:
-        return _finish_parquet(output, out, to_parquet, begun, done)
+        _finish_parquet(output, out, to_parquet, begun, done)
+        return
     seconds = _row(output, out, begun, done.partitions, done.bytes, done.resumed)
     if done.errors:
         output.note(
@@ -82,11 +84,10 @@ def command(out: Path, format_: str, settings: Settings, output: Output) -> int:
             f"{done.bytes:,} bytes in {seconds:.1f} s to {out}"
         )
         output.text(f"Next: kgtool analyze {shell_word(str(out))}")
-    return output.finish()
 
 
 def _to_parquet() -> Any:
-    """Return what writes Parquet, before anything is read."""
+    """Import what writes Parquet, before anything is read."""
     try:
         from kgtool.analysis import to_parquet
     except ImportError as error:
@@ -99,8 +100,8 @@ def _to_parquet() -> Any:
 
 def _finish_parquet(
     output: Output, out: Path, to_parquet: Any, begun: float, done: Exported | None = None
-) -> int:
-    """Turn the segments that are there into Parquet; ``done`` is None where only that was left."""
+) -> None:
+    """Convert the segments to Parquet; ``done``: the export, None if it was finished before."""
     segments = list((out / "segments").rglob("*.log"))
     total = sum(path.stat().st_size for path in segments)
     with Meter(output, "Decoding", total, BYTES) as meter:
@@ -121,13 +122,12 @@ def _finish_parquet(
             "type, or damaged. Key and value are there as bytes."
         )
     output.text(f"Next: kgtool analyze {shell_word(str(out))}")
-    return output.finish()
 
 
 def _row(
     output: Output, out: Path, begun: float, partitions: int, size: int, resumed: bool
 ) -> float:
-    """Put out the row; return how many seconds it took."""
+    """Put out the row; return the seconds."""
     seconds = time.monotonic() - begun
     output.row({"path": str(out), "partitions": partitions, "bytes": size, "resumed": resumed,
                 "seconds": round(seconds, 3)})  # fmt: skip

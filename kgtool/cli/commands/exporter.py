@@ -1,4 +1,4 @@
-"""``kgtool exporter``: metrics for Prometheus, until it is stopped."""
+"""``kgtool exporter``: serve metrics to Prometheus."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ KAFKA = "kafka"
 @declare("help", "kgtool help delete-offsets", "kgtool help cleanup plan", "kgtool help kafka")
 @click.argument("words", nargs=-1, metavar="[COMMAND|kafka]")
 @click.pass_context
-def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+def command(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Show the help of a command, or of Kafka's form (kgtool help kafka)."""
     if words == (KAFKA,):
         click.echo(kafka_help(), nl=False)
@@ -23,6 +23,7 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
         click.echo(overview(), nl=False)
     else:
         click.echo(_context(ctx.find_root(), words).get_help())
+    return 0
 
 
 def _context(root: click.Context, words: tuple[str, ...]) -> click.Context:

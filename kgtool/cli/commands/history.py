@@ -1,4 +1,4 @@
-"""``kgtool history``: the journal of every change that kgtool made on this machine."""
+"""``kgtool history``: the journals of changes made on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kgtool import timespec
 from kgtool.changes.cleanup import progress
 from kgtool.changes.journal.history import JournalEntry, entries, prune, sweep
 from kgtool.changes.journal.journal import RUNNING
-from kgtool.cli.change.journaled import folder
+from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output.output import Output
@@ -26,7 +26,7 @@ from kgtool.text import counted
 @flag("--dry-run", "With --prune: show what would be removed.")
 @connection_params
 @output_options
-def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any) -> int:
+def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any) -> None:
     """Show the changes that kgtool made on this machine, newest first.
 
     The journals are files in KGTOOL_JOURNAL_DIR or the user's state folder
@@ -34,9 +34,10 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     interrupted (what it did can still be undone), or undone.
     """
     output.begin(HISTORY)
-    # A bare number is refused: whoever means 90 days would lose all that is older than 90 s.
+    folder = journal_folder()
+    # A bare number is refused: 90, meant as days, would be 90 s.
     age_ms = None if prune is None else timespec.span_ms(prune, "prune", least_ms=0)
-    found = entries(folder(), lambda error: output.failed(ItemError.of(error, Target())))
+    found = entries(folder, lambda error: output.failed(ItemError.of(error, Target())))
     if age_ms is not None:
         found = _prune(output, found, now_ms() - age_ms, dry_run)
     for entry in found:
@@ -49,22 +50,21 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
         for entry in found
     ])  # fmt: skip
     if not found and age_ms is None:
-        output.note(f"Nothing has been changed from this machine yet: no journal in {folder()}.")
-    return output.finish()
+        output.note(f"Nothing has been changed from this machine yet: no journal in {folder}.")
 
 
 def _prune(
     output: Output, found: list[JournalEntry], before_ms: int, dry_run: bool
 ) -> list[JournalEntry]:
-    """Remove old journals; the rows are those that are (or would be) gone."""
+    """Remove old journals; return those that are (or would be) removed."""
     if dry_run:
-        gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]
-        output.note(f"Dry run: {counted(len(gone), 'journal')} would be removed.")
-        return gone
-    sweep(folder())
-    progress.prune(folder(), before_ms)
-    gone, problems = prune(found, before_ms)
+        removed = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]
+        output.note(f"Dry run: {counted(len(removed), 'journal')} would be removed.")
+        return removed
+    sweep(journal_folder())
+    progress.prune(journal_folder(), before_ms)
+    removed, problems = prune(found, before_ms)
     for problem in problems:
         output.failed(ItemError.of(problem, Target()))
-    output.note(f"{counted(len(gone), 'journal')} removed, {len(found) - len(gone)} kept.")
-    return gone
+    output.note(f"{counted(len(removed), 'journal')} removed, {len(found) - len(removed)} kept.")
+    return removed

@@ -1,4 +1,4 @@
-"""``kgtool lag``: ``describe`` with only what lags, worst first."""
+"""``kgtool lag``: ``describe`` of partitions that lag, the largest lag first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kgtool list``: which groups there are."""
+"""``kgtool list``: the groups of a cluster."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ ALL_STATES = (*STATES, "NotReady")
 ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
 
 
-class Wanted(NamedTuple):
-    """Which groups to list, and how."""
+class ListOptions(NamedTuple):
+    """Which groups to list, and with which columns."""
 
     selection: Selection
     columns: tuple[Column, ...] = ()
     sort: Column | None = None
     complete: bool = True
-    """States are shown, so that old brokers have to be asked for them."""
+    """States are shown: old brokers need a request of its own for them."""
     horizon_ms: int | None = None
     """Only groups that lose offsets within that time."""
-    kafkas: tuple[bool, bool] | None = None
-    """Kafka's form, which lists what Kafka's tool lists: whether its table has types and states."""
+    kafka_columns: tuple[bool, bool] | None = None
+    """In Kafka's form: whether its table has types and states."""
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns asked for, or all that there are."""
+        """The columns asked for, or all."""
         return self.columns or (LIST if self.horizon_ms is None else EXPIRING)
 
 
@@ -79,89 +79,91 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     """Show the groups with type, state and coordinator."""
     states = parse_choices(given["state"], "state", ALL_STATES)
     types = parse_choices(given["type_"], "types", ALL_TYPES)
-    return _run(settings, output, _wanted(selection, states, types, given))
+    return _run(settings, output, _options(selection, states, types, given))
 
 
 def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
-    """List as ``kafka-consumer-groups.sh --list`` does: the groups that it would show."""
+    """List as ``kafka-consumer-groups.sh --list`` does."""
     state, type_ = given["state"], given["type"]
     states = parse_choices(state, "state", STATES)
     types = parse_choices(type_, "types", ALL_TYPES[:2])
     shows_state = state is not None or not output.is_text or given["columns"] is not None
-    wanted = _wanted(selection, states, types, given)._replace(
-        complete=shows_state, kafkas=(type_ is not None, state is not None)
+    options = _options(selection, states, types, given)._replace(
+        complete=shows_state, kafka_columns=(type_ is not None, state is not None)
     )
-    return _run(settings, output, wanted)
+    return _run(settings, output, options)
 
 
-def _wanted(
+def _options(
     selection: Selection, states: tuple[str, ...], types: tuple[str, ...], given: dict[str, Any]
-) -> Wanted:
+) -> ListOptions:
     selection = selection._replace(states=states, types=types)
     columns, sort, within = given["columns"], given["sort"], given["expiring_within"]
     known = LIST if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
     horizon_ms = span_ms(within, "expiring-within") if within is not None else None
-    return Wanted(selection, chosen, by, horizon_ms=horizon_ms)
+    return ListOptions(selection, chosen, by, horizon_ms=horizon_ms)
 
 
-def _run(settings: Settings, output: Output, wanted: Wanted) -> int:
-    """Ask the cluster, put out rows, failures and the table; 5 if any group loses offsets."""
+def _run(settings: Settings, output: Output, options: ListOptions) -> int:
+    """Put out rows, failures and the table; return the exit status."""
     with open_session(settings) as session:
-        groups = _listed(session, output, wanted)
-        if wanted.horizon_ms is None:
+        groups = _listed(session, output, options)
+        if options.horizon_ms is None:
             output.done += len(groups)
             found = [group._asdict() for group in groups]
         else:
-            found = _expiring(session, output, groups, wanted.horizon_ms)
-    if wanted.sort is not None:
-        found = columns_of.sort(found, wanted.sort)
+            found = _expiring(session, output, groups, options.horizon_ms)
+    if options.sort is not None:
+        found = columns_of.sort(found, options.sort)
     for row in found:
-        output.row(columns_of.pick(row, wanted.shown))
-    _show(output, found, wanted, len(groups))
+        output.row(columns_of.pick(row, options.shown))
+    _show(output, found, options, len(groups))
     status = output.finish()
-    return exits.FOUND if found and wanted.horizon_ms is not None else status
+    return exits.FOUND if found and options.horizon_ms is not None else status
 
 
-def _show(output: Output, found: Sequence[Row], wanted: Wanted, looked_at: int) -> None:
-    if wanted.horizon_ms is not None:
+def _show(output: Output, found: Sequence[Row], options: ListOptions, looked_at: int) -> None:
+    if options.horizon_ms is not None:
         if not found:
             what = "Nothing" if not output.errors else "Nothing that could be checked"
-            within, of = columns_of.duration(wanted.horizon_ms), counted(looked_at, "group")
+            within, of = columns_of.duration(options.horizon_ms), counted(looked_at, "group")
             output.note(f"{what} expires within {within} ({of} looked at).")
-        show_table(output, wanted.shown, found)
-    elif wanted.kafkas is not None and not wanted.columns:
-        output.text(kafka_tables.listing(found, *wanted.kafkas), end="")
+        show_table(output, options.shown, found)
+    elif options.kafka_columns is not None and not options.columns:
+        output.text(kafka_tables.listing(found, *options.kafka_columns), end="")
     else:
-        has_filter = wanted.kafkas is None and wanted.selection.has_filter
+        has_filter = options.kafka_columns is None and options.selection.has_filter
         if has_filter and not found and not output.errors:
             output.note("No group matches.")
-        show_table(output, wanted.shown, found, page=True)
+        show_table(output, options.shown, found, page=True)
 
 
-def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListing]:
-    """Return the chosen groups by name; brokers that failed are failures of their own."""
+def _listed(session: Session, output: Output, options: ListOptions) -> list[GroupListing]:
+    """Return the chosen groups by name; report brokers that failed."""
     from kgtool.client.ops import READING_SHARE
     from kgtool.queries.groups.list import list_groups
 
-    selection = wanted.selection
-    # What expires is read afterwards.
-    share = 1.0 if wanted.horizon_ms is None else READING_SHARE
+    selection = options.selection
+    # Expiry is read after the list.
+    share = 1.0 if options.horizon_ms is None else READING_SHARE
     types = tuple(name.lower() for name in selection.types)
     found = session.run(
-        list_groups(session.cluster, selection.states, types, complete=wanted.complete, share=share)
+        list_groups(
+            session.cluster, selection.states, types, complete=options.complete, share=share
+        )
     )
-    output.begin(wanted.shown, session.cluster_id)
+    output.begin(options.shown, session.cluster_id)
     for error in found.errors:
         output.failed(error)
     test = selection.lists({group.group for group in found.groups})
     groups = [
         group
         for group in sorted(found.groups, key=lambda group: java_order(group.group))
-        if test(group.group) and (wanted.kafkas is None or group.is_consumer_group)
+        if test(group.group) and (options.kafka_columns is None or group.is_consumer_group)
     ]
     names = {group.group for group in groups}
     for word in (*selection.groups, *selection.open) if not found.errors else ():
@@ -171,13 +173,13 @@ def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListi
 
 
 # ---------------------------------------------------------------------------------------------
-# ``--expiring-within``: for cron, 5 if there is any
+# ``--expiring-within``
 
 
 def _expiring(
     session: Session, output: Output, groups: Sequence[GroupListing], horizon_ms: int
 ) -> list[Row]:
-    """Return a row for each group that loses offsets within the horizon, the first one first."""
+    """Return a row for each group with offsets that expire within the horizon, by time."""
     questions = _questions(session, output, groups)
     until = now_ms() + horizon_ms
     found = expiry.find(session, output, questions, all_times=False) if questions else None
@@ -201,7 +203,7 @@ def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[Ro
 
 
 def _questions(session: Session, output: Output, groups: Sequence[GroupListing]) -> list[Question]:
-    """Learn what the groups are and have; those that can't be asked are failures of their own."""
+    """Describe the groups and fetch their offsets; report those where that fails."""
     from kgtool.client.ops import READING_SHARE, gather, within
     from kgtool.queries.groups.describe import describe_groups
     from kgtool.queries.log.expiry import Question
@@ -213,7 +215,7 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
     kinds = {group.group: group.type for group in asked if group.type is not None}
     cluster, names = session.cluster, [group.group for group in asked]
     both = gather([describe_groups(cluster, known, kinds), fetch_committed(cluster, names)])
-    # A coordinator that doesn't answer must leave time for reading the logs of the others' groups.
+    # A coordinator that doesn't answer must leave time for reading the logs.
     found, committed = session.run(within(both, READING_SHARE))
     described = {description.group: description for description in found}
     questions = []
@@ -226,7 +228,7 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
         if error is None and isinstance(values, KgError):
             error = ItemError.of(values, Target(group=group.group))
         if error is not None and error.code == GROUP_ID_NOT_FOUND:
-            continue  # it was listed, and is gone a moment later
+            continue  # deleted since it was listed
         if error is not None:
             output.failed(error)
         else:

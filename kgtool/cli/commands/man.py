@@ -1,4 +1,4 @@
-"""``kgtool man``: for installations whose man pages ``man`` does not find."""
+"""``kgtool man``: for installations where ``man`` does not find the pages."""
 
 from __future__ import annotations
 

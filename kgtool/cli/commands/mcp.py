@@ -1,4 +1,4 @@
-"""``kgtool mcp``: the tools for an agent."""
+"""``kgtool mcp``: the MCP server."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def command(settings: Settings, output: Output) -> int:
     def may() -> Rights:
         return rights(rules_of(cluster_id, settings.context), cluster_id)
 
-    may()  # a policy that can't be read is said now
+    may()  # an invalid policy is refused now
     connection = typed()
     if settings.context is not None:
-        # The one in use may be another one tomorrow.
+        # The default context may change while the server runs.
         connection.setdefault("context", settings.context.name)
     words = [f"--{name.replace('_', '-')}={value}" for name, value in connection.items()]
     server.serve(server.Service(words, cluster_id, may))

@@ -24,8 +24,8 @@ from kgtool.text import counted, escape
 FORMATS = ("auto", "text", "json", "hex")
 
 
-class Wanted(NamedTuple):
-    """Which records on both sides, and how their bytes are shown."""
+class PeekOptions(NamedTuple):
+    """How many records to show on both sides, and the formats of keys and values."""
 
     before: int
     after: int
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 def command(
     settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
     before: int, after: int, format_: str, key_format: str | None, read_committed: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Show the records around a committed offset.
 
     `->` marks the record that the group reads next. Records are decompressed; text is shown only
@@ -65,7 +65,7 @@ def command(
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
-    wanted = Wanted(before, after, read_committed, key_format or format_, format_)
+    options = PeekOptions(before, after, read_committed, key_format or format_, format_)
     with open_session(settings) as session:
         groups = as_named(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
@@ -74,14 +74,13 @@ def command(
         for group, found in places.items():
             for place in found:
                 if not output.reader_gone:
-                    _peek(session, output, group, place, wanted)
-    return output.finish()
+                    _peek(session, output, group, place, options)
 
 
 def _places(
     session: Session, output: Output, group: str, topics: Sequence[TopicSpec]
 ) -> list[Place]:
-    """Find the committed offsets; what can't be shown is a failure of its own."""
+    """Find the committed offsets; report partitions that can't be shown."""
     try:
         asked = session.run(find_places(session.cluster, group, topics))
     except KgError as error:
@@ -96,11 +95,11 @@ def _places(
     return places
 
 
-def _peek(session: Session, output: Output, group: str, place: Place, wanted: Wanted) -> None:
+def _peek(session: Session, output: Output, group: str, place: Place, options: PeekOptions) -> None:
     try:
         reading = read_around(
-            session.cluster, place, wanted.before, wanted.after,
-            committed_only=wanted.committed_only,
+            session.cluster, place, options.before, options.after,
+            committed_only=options.committed_only,
         )  # fmt: skip
         records = session.run(reading)
     except KgError as error:
@@ -109,8 +108,8 @@ def _peek(session: Session, output: Output, group: str, place: Place, wanted: Wa
         output.failed(ItemError.of(error, Target(group, *place.partition)))
         return
     following = next((r.offset for r in records if r.offset >= place.offset), None)
-    rows = [_row(group, place, record, record.offset == following, wanted) for record in records]
-    output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_what_is_left(place)}")
+    rows = [_row(group, place, record, record.offset == following, options) for record in records]
+    output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_remaining(place)}")
     show_table(output, PEEK_TEXT, rows)
     output.text("")
     for row in rows:
@@ -118,7 +117,7 @@ def _peek(session: Session, output: Output, group: str, place: Place, wanted: Wa
     output.done += 1
 
 
-def _what_is_left(place: Place) -> str:
+def _remaining(place: Place) -> str:
     log = f"the log has {place.start} to {place.end}"
     if place.offset > place.end:
         return f"{log}: beyond its end, which was truncated or re-created"
@@ -130,12 +129,14 @@ def _what_is_left(place: Place) -> str:
     return f"{log}: {counted(left, 'offset')} left to read"
 
 
-def _row(group: str, place: Place, record: Record, is_next: bool, wanted: Wanted) -> dict[str, Any]:
-    key, key_encoding = decoded(record.key, wanted.keys)
-    value, value_encoding = decoded(record.value, wanted.values)
+def _row(
+    group: str, place: Place, record: Record, is_next: bool, options: PeekOptions
+) -> dict[str, Any]:
+    key, key_encoding = decoded(record.key, options.keys)
+    value, value_encoding = decoded(record.value, options.values)
     headers = []
     for name, raw in record.headers:
-        shown, encoding = decoded(raw, "hex" if wanted.values == "hex" else "auto")
+        shown, encoding = decoded(raw, "hex" if options.values == "hex" else "auto")
         headers.append({"name": name, "value": shown, "encoding": encoding})
     return build_row(
         record, PEEK, group=group, **place.partition._asdict(), committed_offset=place.offset,
@@ -162,7 +163,7 @@ def decoded(raw: bytes | None, format_: str) -> tuple[Any, str | None]:
         try:
             return json.loads(raw), "json"
         except (ValueError, RecursionError):
-            pass  # what is no JSON is shown as well as it can be
+            pass  # not JSON: text or hex
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

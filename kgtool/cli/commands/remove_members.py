@@ -1,4 +1,4 @@
-"""``kgtool remove-members``: take stuck members out of a group, so that it can be worked on."""
+"""``kgtool remove-members``: remove stuck, static and departed members from a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgtool.changes.groups.members import GroupRemovals, MemberChoice, MemberRem
 from kgtool.changes.plan_rows import skip
 from kgtool.changes.reset.rows import members
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Course, leave
+from kgtool.cli.change.canary import Canary, rows_not_reached
 from kgtool.cli.change.journaled import Change, wait_until_empty
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, as_named
@@ -30,11 +30,11 @@ from kgtool.columns import shown
 from kgtool.columns.changes import MEMBERS
 from kgtool.config import Settings
 from kgtool.errors import UsageError
-from kgtool.model import GroupDescription, ItemError, Target, has_failed
+from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
 
-NO_WAY_BACK = (
+NO_UNDO = (
     "This can't be undone: running clients rejoin by themselves, the others have to be started. "
     "The group rebalances, and its committed offsets stay as they are."
 )
@@ -62,7 +62,7 @@ NO_WAY_BACK = (
 def command(
     settings: Settings, output: Output, selection: Selection, wait_empty: str | None,
     all_or_nothing: bool, dry_run: bool, yes: bool, **chosen: Any,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Remove members from a group: stuck, static and departed ones.
 
     Members block a reset, an undo or a deletion. A static member stays for its session timeout
@@ -70,7 +70,6 @@ def command(
     themselves: stop them first. Members of KIP-848 groups can be removed too; those of share and
     streams groups can't. It needs READ on the group, and can't be undone.
     """
-
     choice = MemberChoice(**chosen)
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
@@ -79,24 +78,23 @@ def command(
     with open_session(settings) as session:
         groups = as_named(session, output, selection, MEMBERS)
         found = _find(session, output, groups, choice)
-        names = [group.description.group for group in found]
+        names = [group.group for group in found]
         if all_or_nothing and output.errors:
             _report(output, skip(found))
-            return output.finish()
+            return
         if dry_run or not found:
             _report(output, found)
-            confirm.foretell(session, output, names)
-            return output.finish()
+            confirm.note_refusal(session, output, names)
+            return
         _report(output, _remove(session, output, found, yes, all_or_nothing))
         if wait:
             _wait(session, output, names, wait)
-    return output.finish()
 
 
 def _find(
     session: Session, output: Output, names: Sequence[str], choice: MemberChoice
 ) -> list[GroupRemovals]:
-    """Describe the groups; say what can't be done, and return what can."""
+    """Describe the groups; report failures, and return the groups with members to remove."""
     found = []
     unique = list(dict.fromkeys(names))
     for group in session.run(removal.plan_removals(session.cluster, unique, choice)):
@@ -110,7 +108,7 @@ def _find(
             found.append(group)
         elif choice.all_members:
             output.done += 1
-            output.note(f"Group {escape(description.group)} has no members.")
+            output.note(f"Group {escape(group.group)} has no members.")
     return found
 
 
@@ -122,27 +120,25 @@ def _remove(
     session: Session, output: Output, found: Sequence[GroupRemovals], yes: bool,
     all_or_nothing: bool,
 ) -> list[GroupRemovals]:  # fmt: skip
-    foreseen = [row for group in found for row in group.rows]
-    names = [group.description.group for group in found]
+    rows = [_row(row) for group in found for row in group.rows]
+    names = [group.group for group in found]
     output.note("Members to remove:")
-    preview(output, shown(MEMBERS)[:-1], [_row(row) for row in foreseen])
-    output.note(NO_WAY_BACK)
-    count = len(foreseen)
-    confirm.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=names)
+    preview(output, shown(MEMBERS)[:-1], rows)
+    output.note(NO_UNDO)
+    confirm.ask(session, output, f"Remove {counted(len(rows), 'member')}?", yes, groups=names)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
-    course = Course(session, output, len(found), yes=yes)
+    canary = Canary(session, output, len(found), yes=yes)
     with Change(session, output) as change:
 
-        def work(part: list[GroupRemovals]) -> list[GroupRemovals]:
+        def remove(part: list[GroupRemovals]) -> list[GroupRemovals]:
             removing = removal.journaled_removals(
                 session.cluster, change, part, reason, all_or_nothing=all_or_nothing
             )
             return session.run(removing)
 
         change.lock(names)
-        removed = course.run(
-            found, work, has_failed, lambda group: leave(group, group.description.group),
-            lambda done: _report(output, done),
+        removed = canary.run(
+            found, remove, rows_not_reached, lambda done: _report(output, done)
         )  # fmt: skip
     change.say()
     return removed
@@ -161,7 +157,7 @@ def _report(output: Output, groups: Sequence[GroupRemovals]) -> None:
 
 
 def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:
-    """Wait until the groups have no members; those that still have some are failures."""
+    """Wait until the groups have no members; members left after that are failures."""
     busy = wait_until_empty(session, groups, time.monotonic() + seconds)
     if not busy:
         output.note("No members are left. Running clients rejoin within seconds.")

@@ -1,4 +1,4 @@
-"""``kgtool request``: one request of Kafka's protocol from JSON, and the answer as JSON."""
+"""``kgtool request``: one raw Kafka request from JSON, and the response as JSON."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
         super().__init__(names(), case_sensitive=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Find the API; refuse what is none with the nearest that is."""
+        """Return the API's name; refuse others, with the nearest one."""
         return find_api(str(value))
 
 
-class Wanted(NamedTuple):
-    """What to send and how: the options of the command."""
+class RequestOptions(NamedTuple):
+    """The options of the command."""
 
     api: str
     body: Any
@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
     yes: bool
 
     def request(self, version: int) -> Any:
-        """Make the message; refuse what can't be written or agreed to, before anything is sent."""
+        """Build the message; refuse invalid ones, and changes without a terminal or ``--yes``."""
         request = make_request(self.api, version, self.body)
         if changes(request):
             confirm.require(self.yes, self.dry_run)
@@ -97,7 +97,7 @@ class Wanted(NamedTuple):
 def command(
     settings: Settings | None, output: Output, api: str | None, list_: bool, schema: bool,
     body: str | None, **given: Any,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Send one raw Kafka request, and show the response.
 
     The body is JSON with the names of Kafka's message JSON (--schema shows them; groupId and
@@ -110,48 +110,49 @@ def command(
     With --dry-run no cluster is needed. The correlation id stands as 0 in the header's bytes.
     """
     if list_:
-        return _list(output)
+        _list(output)
+        return
     if api is None:
         raise UsageError("request takes the name of an API: kgtool request --list shows them.")
-    wanted = Wanted(api, None, **given)
-    check_version(wanted.api, wanted.version)
+    options = RequestOptions(api, None, **given)
+    check_version(options.api, options.version)
     if schema:
-        return _schema(output, wanted)
-    wanted = wanted._replace(body=_body(body))
-    if settings is None and not wanted.dry_run:
+        _schema(output, options)
+        return
+    options = options._replace(body=_body(body))
+    if settings is not None:
+        _send(settings, output, options)
+    elif options.dry_run:
+        _only_show(output, options)
+    else:
         raise UsageError(
             'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
             "or --dry-run, which needs none."
         )
-    if settings is None:
-        return _only_show(output, wanted)
-    return _connected(settings, output, wanted)
 
 
-# -- on paper ---------------------------------------------------------------------------------
+# -- lists and schemas ------------------------------------------------------------------------
 
 
-def _list(output: Output) -> int:
+def _list(output: Output) -> None:
     output.begin(APIS)
     rows = api_rows()
     show_table(output, shown(APIS), rows, page=True)
     for row in rows:
         output.row(row)
-    return output.finish()
 
 
-def _schema(output: Output, wanted: Wanted) -> int:
+def _schema(output: Output, options: RequestOptions) -> None:
     output.begin(FIELDS)
-    module = load(wanted.api)
+    module = load(options.api)
     output.page()
     output.text((module.__doc__ or "").replace("``", "").strip())
     for message, cls in (("request", module.Request), ("response", module.Response)):
-        rows = list(field_rows(message, cls, wanted.version))
+        rows = list(field_rows(message, cls, options.version))
         output.text(f"\n{message.capitalize()}, versions {cls.VERSIONS}, flexible {cls.FLEXIBLE}")
         show_table(output, shown(FIELDS), rows)
         for row in rows:
             output.row(row)
-    return output.finish()
 
 
 # -- the body ---------------------------------------------------------------------------------
@@ -189,68 +190,72 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # -- sending ----------------------------------------------------------------------------------
 
 
-def _only_show(output: Output, wanted: Wanted) -> int:
-    """Show the bytes without any cluster."""
-    version = schema_of(wanted.api).VERSIONS.high if wanted.version is None else wanted.version
+def _only_show(output: Output, options: RequestOptions) -> None:
+    """Show the bytes without a cluster."""
+    version = schema_of(options.api).VERSIONS.high if options.version is None else options.version
     output.begin(REQUEST)
-    goes_to = GOES_TO[schema_of(wanted.api).ROUTE]
+    goes_to = GOES_TO[schema_of(options.api).ROUTE]
     output.note(f"Without a cluster: where it goes ({goes_to}) is open.")
-    _would_send(output, wanted, [RoutedRequest(ANY, wanted.request(version))], version, "kgtool")
-    return output.finish()
+    _would_send(output, options, [RoutedRequest(ANY, options.request(version))], version, "kgtool")
 
 
-def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
-    if wanted.version is not None:  # what is wrong in the body is said without a cluster
-        wanted.request(wanted.version)
+def _send(settings: Settings, output: Output, options: RequestOptions) -> None:
+    if options.version is not None:  # errors in the body need no cluster
+        options.request(options.version)
     with open_session(settings) as session:
         session.connect()
         output.begin(REQUEST, session.cluster_id)
-        version = wanted.version
+        version = options.version
         if version is None:
-            to = ANY if wanted.broker is None else wanted.broker
-            version = session.run(common_version(session.cluster, to, schema_of(wanted.api)))
-        request = wanted.request(version)
-        if wanted.broker is None:
+            to = ANY if options.broker is None else options.broker
+            version = session.run(common_version(session.cluster, to, schema_of(options.api)))
+        request = options.request(version)
+        if options.broker is None:
             parts = session.run(route(session.cluster, request))
         else:
-            parts = [RoutedRequest(wanted.broker, request)]
-        if wanted.dry_run:
-            _would_send(output, wanted, parts, version, settings.client_id)
-            return output.finish()
+            parts = [RoutedRequest(options.broker, request)]
+        if options.dry_run:
+            _would_send(output, options, parts, version, settings.client_id)
+            return
         if changes(request):
             output.note("A raw request is not in the journal: kgtool can't undo it.")
-            question = f"Send {wanted.api} version {version}?"
-            confirm.ask(session, output, question, wanted.yes, is_raw=True)
+            question = f"Send {options.api} version {version}?"
+            confirm.ask(session, output, question, options.yes, is_raw=True)
         for answer in session.run(send_parts(session.cluster, parts, version)):
-            _show(output, wanted, answer, version, settings.client_id)
-    return output.finish()
+            _show(output, options, answer, version, settings.client_id)
 
 
 # -- showing ----------------------------------------------------------------------------------
 
 
 def _would_send(
-    output: Output, wanted: Wanted, parts: Sequence[RoutedRequest], version: int, client_id: str
+    output: Output,
+    options: RequestOptions,
+    parts: Sequence[RoutedRequest],
+    version: int,
+    client_id: str,
 ) -> None:
     for part in parts:
-        row = _row(wanted, part, version, client_id)
+        row = _row(options, part, version, client_id)
         where = "any broker" if row["broker"] is None else f"broker {row['broker']}"
-        output.note(f"Dry run: {wanted.api} version {version} would go to {where}.")
+        output.note(f"Dry run: {options.api} version {version} would go to {where}.")
         output.text(json.dumps(row["request"], indent=2))
         output.text(_bytes(row), end="")
         output.item(row)
 
 
-def _row(wanted: Wanted, part: RoutedRequest, version: int, client_id: str) -> dict[str, Any]:
-    """Return what is known before the answer: the request as JSON and as bytes."""
+def _row(
+    options: RequestOptions, part: RoutedRequest, version: int, client_id: str
+) -> dict[str, Any]:
+    """Return the row without the response: the request as JSON and as bytes."""
     row: dict[str, Any] = {
-        "api": wanted.api,
-        "api_key": schema_of(wanted.api).KEY,
+        "api": options.api,
+        "api_key": schema_of(options.api).KEY,
         "version": version,
         "broker": None if part.to == ANY else part.to,
         "request": to_json(part.request, version),
     }
-    if wanted.hex or wanted.dry_run:
+    if options.hex or options.dry_run:
         body = encode(part.request, version)
         frame = encode_request(part.request, version, 0, client_id)
         row["header_hex"] = frame[4 : len(frame) - len(body)].hex()
@@ -258,8 +263,10 @@ def _row(wanted: Wanted, part: RoutedRequest, version: int, client_id: str) -> d
     return row
 
 
-def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_id: str) -> None:
-    row = _row(wanted, answer.part, version, client_id)
+def _show(
+    output: Output, options: RequestOptions, answer: Answer, version: int, client_id: str
+) -> None:
+    row = _row(options, answer.part, version, client_id)
     reply = answer.reply
     if isinstance(reply, KgError):
         failed = ItemError.of(reply, Target(broker=answer.broker))
@@ -271,9 +278,9 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
         return
     where = "" if answer.broker is None else f" of broker {answer.broker}"
     if output.is_text:
-        output.note(f"{wanted.api} version {version}, the answer{where}:")
+        output.note(f"{options.api} version {version}, the answer{where}:")
     row["response"] = to_json(reply, version)
-    if wanted.hex:
+    if options.hex:
         row["response_hex"] = encode(reply, version).hex()
         output.text(_bytes(row), end="")
     output.text(json.dumps(row["response"], indent=2))  # ASCII: harmless for any terminal
@@ -303,7 +310,7 @@ def _bytes(row: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# The protocol on paper: lists of APIs, field tables, bytes in hexadecimal
+# Tables of APIs and fields
 
 
 GOES_TO = {
@@ -313,13 +320,13 @@ GOES_TO = {
 
 
 def about(module: Any) -> str:
-    """Return what an API's file says of it in its first line."""
+    """Return an API's summary: the first line of its file, without the name."""
     first = (module.__doc__ or "").split("\n\n")[0]
     return " ".join(first.split()).partition(": ")[2].rstrip(".")
 
 
 def api_rows() -> list[dict[str, Any]]:
-    """Return a row for each API that kgtool knows."""
+    """Return a row for each API."""
     rows = []
     for name in api.names():
         module = api.load(name)
@@ -341,9 +348,9 @@ def api_rows() -> list[dict[str, Any]]:
 def field_rows(
     message: str, cls: Any, version: int | None, flexible: bool | None = None, depth: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each field of a message, those inside behind the one that holds them.
+    """Yield a row for each field of a message, nested ones after the one that holds them.
 
-    :param version: only the fields of this version; ``flexible``: whether it has tagged ones.
+    :param version: only the fields of this version; ``flexible``: whether it has tagged fields.
     """
     said = notes(cls)
     if flexible is None:
@@ -369,7 +376,7 @@ def field_rows(
 
 @cache
 def notes(cls: type) -> dict[str, str]:
-    """Return what the comments above a schema's fields say of them; nothing without the source."""
+    """Return the comments above a schema's fields; none if there is no source."""
     import inspect
 
     try:
@@ -409,7 +416,7 @@ def _default(field: Field) -> Any:
 
 
 def hexdump(title: str, data: bytes) -> str:
-    """Return bytes, sixteen a line, with what can be read of them.
+    """Return bytes in hexadecimal and ASCII, sixteen a line.
 
     >>> print(hexdump("Body", b"kgtool"), end="")
     Body, 6 bytes

@@ -18,7 +18,7 @@ from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
 from kgtool.cli.reset import csv_file
 from kgtool.cli.reset import report as reset_report
-from kgtool.cli.reset.run import Reset, run
+from kgtool.cli.reset.run import ResetOptions, run
 from kgtool.clock import now_ms
 from kgtool.config import Settings
 from kgtool.model import TopicSpec
@@ -55,7 +55,7 @@ from kgtool.text import escape, moment
 @all_or_nothing_option
 @flag("--force", "Also where a transaction is pending.")
 @change_options()
-def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
+def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int | None:
     """Set the committed offsets of groups that have no members.
 
     Without --execute it shows a preview, and asks if it is on a terminal. What can't be reset (a
@@ -63,54 +63,54 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     """
     selection.check("reset-offsets")
     kafka_refusals.check_reset(_names(selection, given))
-    reset = _reset(output, selection, given)
-    if reset.execute:
-        confirm.require(reset.yes, dry_run=False)
-    elif not (given["dry_run"] or reset.export) and output.is_text and confirm.is_interactive():
-        reset = reset._replace(asks=True)
-    return run(settings, output, selection, reset)
+    options = _options(output, selection, given)
+    if options.execute:
+        confirm.require(options.yes, dry_run=False)
+    elif not (given["dry_run"] or options.export) and output.is_text and confirm.is_interactive():
+        options = options._replace(asks=True)
+    return run(settings, output, selection, options)
 
 
 def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
+) -> int | None:
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
     if not given["execute"] and not given["dry_run"]:
         output.note(reset_report.NO_EXECUTE)
-    reset = _reset(output, selection, given)
-    return run(settings, output, selection, reset)
+    options = _options(output, selection, given)
+    return run(settings, output, selection, options)
 
 
 def _names(selection: Selection, given: Mapping[str, Any]) -> set[str]:
-    """Return the options that were given, by Kafka's names."""
+    """Return the names of the options that were given, as Kafka spells them."""
     names = {
         name.replace("_", "-") for name, value in given.items() if value not in (None, False, ())
     }
-    # What stands for the groups is checked by the selection itself.
+    # Options about groups are checked by the selection.
     return names | ({"group"} if selection.is_given else set())
 
 
 # ---------------------------------------------------------------------------------------------
-# What is asked for
+# Options
 
 
-def _reset(output: Output, selection: Selection, given: Mapping[str, Any]) -> Reset:
-    """Read the options' values; nothing has been sent yet.
+def _options(output: Output, selection: Selection, given: Mapping[str, Any]) -> ResetOptions:
+    """Read the options.
 
-    :raises UsageError: a value can't be understood.
-    :raises ConfigError: the file can't be.
+    :raises UsageError: a value is invalid.
+    :raises ConfigError: the file is.
     """
     topics: tuple[TopicSpec, ...] | None = given["topic"] or None
     if given["from_file"] is not None and (topics or given["all_topics"]):
         ignored = "--topic" if topics else "--all-topics"
         output.note(f"Note: {ignored} is ignored: the file of --from-file says what is reset.")
     names = given.get("group", selection.groups)
-    return Reset(
+    return ResetOptions(
         strategy=_strategy(output, selection, given),
         topics=topics,
         has_one_group=len(names) == 1 and not selection.needs_listing,
         wait_seconds=timespec.waiting_seconds(given["wait_empty"]),
-        **{name: value for name, value in given.items() if name in Reset._fields},
+        **{name: value for name, value in given.items() if name in ResetOptions._fields},
     )
 
 

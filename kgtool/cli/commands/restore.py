@@ -1,4 +1,4 @@
-"""``kgtool restore``: give groups the offsets of a backup."""
+"""``kgtool restore``: restore the committed offsets of a backup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgtool.changes.restore.decide import DesiredGroup, RestorePolicy
 from kgtool.changes.restore.from_backup import BackupSelection, desired_groups, mapping
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
-from kgtool.cli.change.restore import Options, PutBack
+from kgtool.cli.change.restore import Restore, restore_options
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
@@ -49,7 +49,7 @@ from kgtool.model import ItemError, Target, TopicSpec
 def command(
     settings: Settings, output: Output, file: Path, selection: Selection,
     topics: tuple[TopicSpec, ...], by_time: bool, checkpoints: str | None, **given: Any,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Restore the committed offsets of groups from a backup.
 
     All groups of FILE, or those that --group, --match, --regex and --exclude choose by their name
@@ -60,7 +60,7 @@ def command(
     """
     force, is_other = given["force"], given["other_cluster"]
     policy = RestorePolicy(force, create=given["create"], as_member=given["as_member"])
-    options = Options.of(output, given, policy)._replace(verify=given["verify"])
+    options = restore_options(policy, given)
     if by_time and checkpoints is not None:
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
@@ -88,11 +88,10 @@ def command(
             found = desired_groups(backup, selecting)
             return found if translator is None else translator.translate(found)
 
-        work = PutBack(session, output, options, source)
-        work.run()
-    if not work.done and not work.failed and not output.errors:
+        restore = Restore(session, output, options, source)
+        restore.run()
+    if not restore.done and not restore.failed and not output.errors:
         output.note("The file has no offsets for this selection: there is nothing to restore.")
-    return output.finish()
 
 
 def _name_missing(output: Output, backup: Backup, selection: Selection) -> None:

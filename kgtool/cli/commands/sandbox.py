@@ -1,4 +1,4 @@
-"""``kgtool sandbox``: a real Apache Kafka on this machine, with realistic groups."""
+"""``kgtool sandbox``: run a real Apache Kafka on this machine."""
 
 from __future__ import annotations
 
@@ -54,30 +54,30 @@ def command() -> None:
         type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
 @name_option
 @output_options
-def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: Any) -> int:
+def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: Any) -> None:
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
     cluster = lifecycle.up(name, _reporter(output), config=dict(config), **given)
-    return _report(output, cluster)
+    _report(output, cluster)
 
 
 @command.command("seed")
 @name_option
 @output_options
-def seed(output: Output, name: str) -> int:
+def seed(output: Output, name: str) -> None:
     """Create realistic topics and groups in it."""
     from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
     run(cluster, _reporter(output))
-    return _report(output, cluster)
+    _report(output, cluster)
 
 
 @command.command("status")
 @name_option
 @output_options
-def status(output: Output, name: str) -> int:
+def status(output: Output, name: str) -> None:
     """Show what is running, and where."""
     from kgtool.sandbox.cluster import Cluster
 
@@ -91,14 +91,13 @@ def status(output: Output, name: str) -> int:
     for row in facts["brokers"]:
         alive = f"pid {row['pid']}" if row["pid"] else "dead"
         output.text(f"{'broker':<14} {row['id']} at 127.0.0.1:{row['port']}, {alive}")
-    return output.finish()
 
 
 @command.command("down")
 @name_option
 @flag("--keep-data", "Keep the topics for the next `up`.")
 @output_options
-def down(output: Output, name: str, keep_data: bool) -> int:
+def down(output: Output, name: str, keep_data: bool) -> None:
     """Stop it, and remove its data."""
     from kgtool.sandbox.cluster import Cluster
 
@@ -113,18 +112,16 @@ def down(output: Output, name: str, keep_data: bool) -> int:
         kept = f"; its data stays in {cluster.state.directory}" if keep_data else ""
         output.note(f"The sandbox {name!r} is stopped{kept}.")
     output.row(facts)
-    return output.finish()
 
 
-def _report(output: Output, cluster: Cluster) -> int:
-    """Put out where it is: in text, only the bootstrap address."""
+def _report(output: Output, cluster: Cluster) -> None:
+    """Put out the sandbox; in text, only the bootstrap address."""
     facts = _facts(cluster, cluster.name)
     output.begin(SANDBOX, facts["cluster_id"])
     output.item(facts)
     output.text(cluster.bootstrap)
     if output.is_terminal and os.environ.get("KGTOOL_BOOTSTRAP_SERVER") != cluster.bootstrap:
         output.note(f"Next: export KGTOOL_BOOTSTRAP_SERVER={cluster.bootstrap}")
-    return output.finish()
 
 
 def _running(name: str) -> Cluster:
@@ -164,7 +161,7 @@ def _reporter(output: Output) -> Reporter:
 
 
 class Lines(Reporter):
-    """Says everything in plain lines on stderr, the download in quarters."""
+    """Reports in plain lines on stderr, the download in quarters."""
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -172,7 +169,7 @@ class Lines(Reporter):
 
     @contextlib.contextmanager
     def download(self, total: int) -> Iterator[Callable[[int], None]]:
-        """Print a line at every quarter that is reached."""
+        """Print a line at every quarter."""
         reached = 0
 
         def report(done: int) -> None:
@@ -193,6 +190,6 @@ class Bar(Lines):
 
     @contextlib.contextmanager
     def download(self, total: int) -> Iterator[Callable[[int], None]]:
-        """Draw the bar; it goes away when the download ends, whichever way."""
+        """Draw the bar until the download ends."""
         with Meter(self._output, "Downloading", total, BYTES) as meter:
             yield meter.set

@@ -1,4 +1,4 @@
-"""``kgtool undo``: put offsets back where they were before kgtool changed them."""
+"""``kgtool undo``: restore offsets to what they were before a change."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from kgtool.changes.restore.from_journal import (
     not_covered,
     plan_configs,
 )
-from kgtool.cli.change.journaled import folder
-from kgtool.cli.change.restore import Options, PutBack
-from kgtool.cli.commands import configs
+from kgtool.cli.change.journaled import journal_folder
+from kgtool.cli.change.restore import Restore, RestoreOptions, restore_options
+from kgtool.cli.commands.configs import alter_configs
 from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import (
     all_or_nothing_option,
@@ -44,7 +44,7 @@ LAST = "last"
 
 
 def living_options(function: Any) -> Any:
-    """Add what is to be done about groups that have members."""
+    """Add the options about groups that have members, and ``--all-or-nothing``."""
     return all_or_nothing_option(added(
         function,
         flag("--as-member", "Commit in a member's name for groups that have members."),
@@ -62,7 +62,7 @@ def living_options(function: Any) -> Any:
 @change_options(required=False)
 def command(
     settings: Settings | None, output: Output, journal: str | None, path: str | None, **given: Any
-) -> int:
+) -> None:
     """Restore offsets to what they were before a change.
 
     ID is shown after a change, and by kgtool history; its beginning is enough. `last` is the newest
@@ -75,41 +75,40 @@ def command(
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
     policy = RestorePolicy(force=given["force"], exact=True, as_member=given["as_member"])
-    options = Options.of(output, given, policy)
+    options = restore_options(policy, given)
     url = path if path is not None and "://" in path else None
     with ExitStack() as stack:
         if url is not None:
             folder_ = stack.enter_context(TemporaryDirectory(prefix="kgtool-"))
-            path = str(fetch(url, Path(folder_)))  # from its second home
-        entry = None  # the last one, which depends on the cluster
+            path = str(fetch(url, Path(folder_)))  # the copy of --journal-copy
+        entry = None  # the last one of the cluster
         if path is not None:
             entry = history.read_entry(Path(path))
         elif journal != LAST:
-            entry = history.find(folder(), str(journal))
-        return _run(settings, output, entry, options, url)
+            entry = history.find(journal_folder(), str(journal))
+        _run(settings, output, entry, options, url)
 
 
 def _run(
-    settings: Settings | None, output: Output, entry: history.JournalEntry | None, options: Options,
-    url: str | None,
-) -> int:  # fmt: skip
+    settings: Settings | None, output: Output, entry: history.JournalEntry | None,
+    options: RestoreOptions, url: str | None,
+) -> None:  # fmt: skip
     with open_session(settings or _where(entry), progress=True) as session:
         session.connect()
         output.begin(RESTORE, session.cluster_id)
         entry = entry or _last(session, output)
         size = entry.path.stat().st_size
-        status = _undo(session, output, entry, options)
+        _undo(session, output, entry, options)
     marks = entry.path.read_bytes()[size:] if url is not None else b""
     if url is not None and marks:
         try:
             RemoteCopy(url, goes_on=True).put(marks)
-        except JournalError as error:  # it takes nothing from what was done
+        except JournalError as error:  # the undo itself is done
             output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
-    return status
 
 
 def _where(entry: history.JournalEntry | None) -> Settings:
-    """Return how the cluster was reached when the change was made."""
+    """Return the settings of the change that the journal is of."""
     found = None
     if entry is not None and entry.context is not None:
         found = config.settings(context=entry.context)
@@ -121,11 +120,13 @@ def _where(entry: history.JournalEntry | None) -> Settings:
 
 
 def _last(session: Session, output: Output) -> history.JournalEntry:
-    known = history.entries(folder(), lambda error: output.note(escape(f"Note: {error}")))
+    known = history.entries(journal_folder(), lambda error: output.note(escape(f"Note: {error}")))
     return history.last(known, session.cluster_id)
 
 
-def _undo(session: Session, output: Output, entry: history.JournalEntry, options: Options) -> int:
+def _undo(
+    session: Session, output: Output, entry: history.JournalEntry, options: RestoreOptions
+) -> None:
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
     reason = entry.header.get("reason")
@@ -141,30 +142,18 @@ def _undo(session: Session, output: Output, entry: history.JournalEntry, options
     for warning in warnings:
         output.note(escape(warning))
     if history.is_about_configs(entry.path):
-        return _undo_configs(session, output, entry, options, is_lost=lost is not None)
-    work = PutBack(session, output, options, lambda: desired_groups(entry.path), entry.id)
-    work.run()
-    if not work.done and not work.failed:
-        output.note("There is nothing to restore.")
-    if not (options.dry_run or work.failed or lost):
-        mark_undone(entry, work.journal_id, now_ms(), output.note)
-    return output.finish()
-
-
-def _undo_configs(
-    session: Session,
-    output: Output,
-    entry: history.JournalEntry,
-    options: Options,
-    *,
-    is_lost: bool,
-) -> int:
-    """Set configs of groups as they were."""
-    output.begin(CONFIGS_ALTER, session.cluster_id)
-    changes = history.changed_configs(entry.path)
-    items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
-    work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
-    work.run(items, "Restore {}?")
-    if not (options.dry_run or work.failed or is_lost):
-        mark_undone(entry, work.journal_id, now_ms(), output.note)
-    return output.finish()
+        output.begin(CONFIGS_ALTER, session.cluster_id)
+        changes = history.changed_configs(entry.path)
+        items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
+        has_failed, journal_id = alter_configs(
+            session, output, items, "Restore {}?", dry_run=options.dry_run, yes=options.yes,
+            undoes=entry.id,
+        )  # fmt: skip
+    else:
+        restore = Restore(session, output, options, lambda: desired_groups(entry.path), entry.id)
+        restore.run()
+        has_failed, journal_id = restore.failed > 0, restore.journal_id
+        if not restore.done and not has_failed:
+            output.note("There is nothing to restore.")
+    if not (options.dry_run or has_failed or lost):
+        mark_undone(entry, journal_id, now_ms(), output.note)

@@ -1,4 +1,4 @@
-"""``kgtool validate-regex``: is this a regular expression that brokers understand?"""
+"""``kgtool validate-regex``: check a regular expression as brokers read it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(output: Output, regex: str, **_connection: Any) -> int:
 
 
 def run(output: Output, regex: str) -> int:
-    """Say whether it is valid, in the words of Kafka's tool; 1 if it is not. Asks no broker."""
+    """Report whether it is valid, in the words of Kafka's tool; return 1 if it is not."""
     problem = regex_problem(regex)
     verdict = "valid" if problem is None else f"invalid: {problem}"
     output.text(f"The regular expression `{regex}` is {verdict}.")

@@ -11,9 +11,8 @@ from kgtool.columns.tools import VERSION
 
 @declare("version", "kgtool version", "kgtool version -o json")
 @output_options
-def command(output: Output) -> int:
+def command(output: Output) -> None:
     """Show the version."""
     output.begin(VERSION)
     output.item({"version": __version__})
     output.text(f"kgtool {__version__}")
-    return output.finish()

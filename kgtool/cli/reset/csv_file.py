@@ -1,8 +1,8 @@
 """The CSV files of ``--reset-offsets --export`` and ``--from-file``, both forms.
 
-One group: ``topic,partition,offset``; several: ``group,topic,partition,offset``, which is also
-read for one group (only its lines count then). Unlike Kafka's tool, which takes a missing offset
-for 0, every line is checked before anything is sent, and what is wrong has its line number.
+One group: ``topic,partition,offset``; several: ``group,topic,partition,offset``, which may also
+be given for one group (other groups' lines are ignored). Every line is checked before anything is
+sent, and errors have line numbers; Kafka's tool takes a missing offset for 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Offsets = dict[str, dict[TopicPartition, int]]
 
 
 class ResetFile(NamedTuple):
-    """What a file says; ``replaced`` are lines that a later line for the same partition undoes."""
+    """The offsets of a file; ``replaced``: notes on lines that a later line overrides."""
 
     offsets: Offsets
     replaced: list[str]
 
 
 def read(path: str, group: str | None) -> ResetFile:
-    """Read a file. ``group``: the only group that was named, None where there may be several.
+    """Read a file. ``group``: the only group; None if there may be several.
 
-    :raises ConfigError: the file can't be read, or one of its lines can't be understood.
+    :raises ConfigError: the file can't be read, or one of its lines is invalid.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:  # noqa: PTH123 - start-up time
@@ -44,7 +44,7 @@ def read(path: str, group: str | None) -> ResetFile:
 
 
 def parse(text: str, path: str, group: str | None) -> ResetFile:
-    """Read the text of a file; ``path`` is for messages."""
+    """Parse the text of a file; ``path`` is for messages."""
     lines = list(_fields(text, path))
     while lines and not lines[-1][1]:
         lines.pop()
@@ -81,7 +81,7 @@ def _fields(text: str, path: str) -> Iterable[tuple[int, list[str]]]:
 
 
 def _width(fields: Sequence[str], path: str, number: int, group: str | None) -> int:
-    """Tell the form of a file by its first line."""
+    """Return the number of fields, by the first line."""
     if len(fields) == 4:
         return 4
     if group is None and len(fields) == 3:
@@ -143,10 +143,9 @@ def export(rows: Iterable[tuple[str, TopicPartition, int]], with_group: bool) ->
 
 
 def _quoted(text: str) -> str:
-    """Quote a name where Jackson's CsvEncoder does.
+    """Quote a name if Jackson's CsvEncoder does.
 
-    It quotes what is longer than 24 UTF-16 units without looking, and anything with a character
-    up to the comma.
+    It quotes names longer than 24 UTF-16 units, and any with a character up to the comma.
     """
     units = len(text) + sum(char > "\uffff" for char in text)
     if units <= 24 and not any(char <= "," for char in text):

@@ -1,7 +1,7 @@
-"""What ``reset-offsets`` says: rows, tables, the notes before a change and the failures after it.
+"""The report of ``reset-offsets``: rows, tables, notes before the change and failures after it.
 
-stdout has what Kafka's tool prints; what Kafka's tool keeps to itself (clamping, records that are
-read again or never) goes to stderr in Kafka's form and into columns in the subcommand form.
+stdout has what Kafka's tool prints. What it does not (clamping, records that are read again or
+skipped) goes to stderr in Kafka's form, and into columns in the subcommand form.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ NO_EXECUTE = (
 
 _DONE = ("reset", "would-reset")
 _LINES = 20
-"""At most so many notes of one kind; the rest is counted."""
+"""Notes of one kind; the rest is counted."""
 
 
 def row_of(row: ResetRow) -> dict[str, Any]:
-    """Return a row of the contract's section 4."""
+    """Return a row of the machine formats."""
     return build_row(row, RESET, clamped=row.clamp is not None)
 
 
 def table_rows(resets: Iterable[GroupReset]) -> list[Row]:
-    """Return the rows of the subcommand's table, also those that can't be reset."""
+    """Return the rows of the subcommand's table, failed ones included."""
     return [
         row_of(row) | {"clamped": _clamped(row), "status": _status(row)}
         for reset in resets
@@ -63,29 +63,24 @@ def _status(row: ResetRow) -> str:
     return "no-commit: left alone" if row.status == "no-commit" else row.status
 
 
-def count(resets: Iterable[GroupReset], status: str) -> int:
-    """Return how many rows have a status."""
-    return sum(row.status == status for reset in resets for row in reset.rows)
-
-
 KafkaRow = tuple[str, str, "int | None", "int | None"]
 
 
 def kafka_rows(resets: Iterable[GroupReset]) -> list[KafkaRow]:
-    """Return what Kafka's tool says of the offsets that were, or would be, reset."""
+    """Return the rows of Kafka's table: the offsets that were, or would be, reset."""
     return [(row.group, row.topic, row.partition, row.new_offset) for row in _done(resets)]
 
 
-def kafka_table(waves: Iterable[Sequence[KafkaRow]], groups: Sequence[str]) -> Iterator[str]:
-    """Yield the table of Kafka's tool, wave by wave; the waves are gone through twice."""
-    topics = {row[1] for rows in waves for row in rows}
+def kafka_table(batches: Iterable[Sequence[KafkaRow]], groups: Sequence[str]) -> Iterator[str]:
+    """Yield the table of Kafka's tool, batch by batch; the batches are read twice."""
+    topics = {row[1] for rows in batches for row in rows}
     yield kafka_tables.resets([], groups, topics)
-    for rows in waves:
+    for rows in batches:
         yield kafka_tables.resets(rows, groups, topics).split("\n", 2)[2]
 
 
 def csv(resets: Sequence[GroupReset], with_group: bool, for_terminal: bool = False) -> str:
-    """Return ``--export``: lines that ``--from-file`` reads, names as they are in a file."""
+    """Return the lines of ``--export``, which ``--from-file`` reads."""
     known = (
         (escape(row.group) if for_terminal else row.group, row.at, row.new_offset)
         for row in _done(resets)
@@ -103,7 +98,7 @@ def _done(resets: Iterable[GroupReset]) -> Iterator[ResetRow]:
 
 
 def notes(resets: Sequence[GroupReset], strategy: Strategy) -> Iterator[str]:
-    """Say what a person should know of a plan before it is done, where no table does."""
+    """Yield notes about a plan, where no table shows it."""
     rows = [row for reset in resets for row in reset.rows]
     yield from _some([_warning(row, strategy) for row in rows if row.clamp is not None])
     for reset in resets:
@@ -112,7 +107,7 @@ def notes(resets: Sequence[GroupReset], strategy: Strategy) -> Iterator[str]:
 
 
 def _warning(row: ResetRow, strategy: Strategy) -> str:
-    """Say of a target outside of the log what Kafka's tool says (or writes into its log file)."""
+    """Return the message of Kafka's tool (or in its log file) about a target outside of the log."""
     if row.clamp == "late":
         end = "Falling back to latest known offset."
         where = f"Partition {row.partition} from topic {row.topic}"
@@ -158,11 +153,11 @@ def _some(lines: list[str]) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------
-# The outcome
+# After the change
 
 
 def put(output: Output, resets: Sequence[GroupReset]) -> None:
-    """Put out the rows, and name on stderr what failed: each reason once, with its partitions."""
+    """Put out the rows, and on stderr each reason of failures once, with its partitions."""
     for line in _some(_failures(resets)):
         output.note(line)
     for reset in resets:
@@ -176,7 +171,7 @@ def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
     fields = row_of(row)
     if row.error is None:
         output.item(fields)
-    elif reset.error is not None:  # said once, for the whole group
+    elif reset.error is not None:  # one error for the whole group
         output.row(fields)
     else:
         if output.format == "ndjson":
@@ -187,12 +182,12 @@ def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
 def _failures(resets: Sequence[GroupReset]) -> list[str]:
     whole = [sentence(reset.error) for reset in resets if reset.error is not None]
     rows = [row for reset in resets if reset.error is None for row in reset.rows]
-    bundles = grouped((_kind(row), row) for row in rows if row.error is not None)
-    return whole + [_failure(alike) for alike in bundles.values()]
+    by_kind = grouped((_kind(row), row) for row in rows if row.error is not None)
+    return whole + [_failure(alike) for alike in by_kind.values()]
 
 
 def _kind(row: ResetRow) -> tuple[Any, ...]:
-    """Rows with the same kind of failure are named in one sentence."""
+    """Return what failures that share a sentence have in common."""
     error = row.error
     assert error is not None
     if _is_missing(row):
