@@ -86,7 +86,6 @@ def _analyze(
 
 
 def _state_place(spark: Spark | None, where: str | None) -> Any:
-    """Return the folder of ``--state``; None without it."""
     from kgtool.analysis.spark.output_folder import is_url, place_at
 
     if where is None:
@@ -153,7 +152,6 @@ def _total_bytes(inputs: Any) -> int:
 
 
 def _write_outputs(analysis: Any, output: Output, options: dict[str, Any]) -> None:
-    """Write the outputs that were asked for."""
     from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.tables.quality import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables

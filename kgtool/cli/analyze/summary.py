@@ -117,7 +117,6 @@ def _head(facts: dict[str, Any], page: Page) -> None:
 
 
 def _retention(facts: dict[str, Any]) -> str:
-    """Return the brokers' retention over time."""
     first, *others = facts["wrote"] or [facts]
     later = [f", {duration(each['retention_ms'])} from {when(each['from_ms'])}" for each in others]
     return duration(first["retention_ms"]) + "".join(later)

@@ -205,7 +205,6 @@ def _warn(output: Output, made: Context) -> None:
 
 
 def _show(output: Output, found: list[Context], quiet: bool = False) -> None:
-    """Put out contexts."""
     current = load().current
     rows = [_row(context, current) for context in found]
     output.begin(CONTEXTS)

@@ -14,12 +14,7 @@ from kgtool.cli.change.canary import Canary, not_reached
 from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, Change
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import (
-    all_or_nothing_option,
-    change_options,
-    group_options,
-    open_session,
-)
+from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
@@ -41,8 +36,7 @@ from kgtool.text import counted, escape
 @group_options
 @flag("--force", "Also groups of other types (share, streams, connect), and with a transaction "
       "pending.")  # fmt: skip
-@all_or_nothing_option
-@change_options()
+@change_options(all_or_nothing=True)
 def command(
     settings: Settings, output: Output, selection: Selection, force: bool, all_or_nothing: bool,
     dry_run: bool, yes: bool,

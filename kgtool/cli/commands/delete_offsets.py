@@ -14,13 +14,7 @@ from kgtool.cli.change.journaled import UNDO_NOTE, Change
 from kgtool.cli.change.plan import DiskList, can_all_be_done
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import (
-    all_or_nothing_option,
-    change_options,
-    group_options,
-    open_session,
-    topics_option,
-)
+from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
@@ -62,8 +56,7 @@ _PREVIEW = (
 @topics_option("A topic, or some of its partitions; repeatable.")
 @flag("--force", "Also groups of other protocol types (connect), and offsets with a transaction "
       "pending.")  # fmt: skip
-@all_or_nothing_option
-@change_options()
+@change_options(all_or_nothing=True)
 def command(
     settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
     force: bool, all_or_nothing: bool, dry_run: bool, yes: bool,
@@ -96,7 +89,6 @@ def command(
 
 
 def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:
-    """Return the groups with offsets to delete, and how many offsets that is."""
     counts = {group: found.offsets for group, found in agreed.items() if found.offsets}
     return list(counts), sum(counts.values())
 
@@ -140,7 +132,6 @@ class _Run(NamedTuple):
         return agreed
 
     def _plans(self, groups: Sequence[str]) -> Iterator[deletion.OffsetsPlan]:
-        """Yield the plan of each batch."""
         batches = AdaptiveBatches(groups)
         with Meter(self.output, "Looking", len(groups)) as meter:
             while names := batches.next():

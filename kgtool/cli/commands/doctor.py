@@ -198,7 +198,6 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
 
 
 def _row(finding: Finding, connection: Connection) -> dict[str, Any]:
-    """Return a finding as a row of the machine formats."""
     return build_row(
         finding, DOCTOR, finding=finding.kind, message=_message(finding),
         evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
@@ -332,7 +331,6 @@ def _summary(found: Diagnosis, failed: int) -> str:
 
 
 def _catalogue() -> str:
-    """Return all kinds of findings and what they mean."""
     lines: list[str] = []
     for kind, (title, meaning) in KINDS.items():
         lines += _wrapped(f"{kind}: {title}.", WIDTH, "  ")

@@ -127,7 +127,6 @@ def _finish_parquet(
 def _row(
     output: Output, out: Path, begun: float, partitions: int, size: int, resumed: bool
 ) -> float:
-    """Put out the row; return the seconds."""
     seconds = time.monotonic() - begun
     output.row({"path": str(out), "partitions": partitions, "bytes": size, "resumed": resumed,
                 "seconds": round(seconds, 3)})  # fmt: skip

@@ -21,12 +21,7 @@ from kgtool.cli.change.plan import Plan, can_all_be_done
 from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import (
-    all_or_nothing_option,
-    change_options,
-    group_options,
-    open_session,
-)
+from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
@@ -51,8 +46,7 @@ from kgtool.text import counted
 )
 @group_options
 @flag("--join", "Join and leave groups whose clock runs from when they became Empty.")
-@all_or_nothing_option
-@change_options()
+@change_options(all_or_nothing=True)
 def command(
     settings: Settings, output: Output, selection: Selection, join: bool, all_or_nothing: bool,
     dry_run: bool, yes: bool,

@@ -109,7 +109,6 @@ def _options(
 
 
 def _run(settings: Settings, output: Output, options: ListOptions) -> int:
-    """Put out rows, failures and the table; return the exit status."""
     with open_session(settings) as session:
         groups = _listed(session, output, options)
         if options.horizon_ms is None:

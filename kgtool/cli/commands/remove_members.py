@@ -16,12 +16,7 @@ from kgtool.cli.change.canary import Canary, rows_not_reached
 from kgtool.cli.change.journaled import Change, wait_until_empty
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, as_named
-from kgtool.cli.options.shared import (
-    all_or_nothing_option,
-    change_options,
-    group_arguments,
-    open_session,
-)
+from kgtool.cli.options.shared import change_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
@@ -56,8 +51,7 @@ NO_UNDO = (
 @flag("--all all_members", "All members.")
 @option("--wait-empty", "TIME",
         "Then wait up to this long (60s, 5m) for the groups to become empty.")
-@all_or_nothing_option
-@change_options()
+@change_options(all_or_nothing=True)
 # fmt: on
 def command(
     settings: Settings, output: Output, selection: Selection, wait_empty: str | None,

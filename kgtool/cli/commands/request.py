@@ -191,7 +191,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _only_show(output: Output, options: RequestOptions) -> None:
-    """Show the bytes without a cluster."""
     version = schema_of(options.api).VERSIONS.high if options.version is None else options.version
     output.begin(REQUEST)
     goes_to = GOES_TO[schema_of(options.api).ROUTE]

@@ -317,6 +317,14 @@ def change_params(function: F) -> F:
     return consent_options(limited, "Why: kept in the journal.")
 
 
-def change_options(*, required: bool = True) -> Callable[[F], F]:
-    """Give a command ``settings``, ``output``, and what every change has."""
-    return lambda function: change_params(cluster_options(required=required)(function))
+def change_options(*, required: bool = True, all_or_nothing: bool = False) -> Callable[[F], F]:
+    """Give a command ``settings``, ``output``, and what every change has.
+
+    :param all_or_nothing: also ``--all-or-nothing``, the first in its help.
+    """
+
+    def add(function: F) -> F:
+        function = change_params(cluster_options(required=required)(function))
+        return all_or_nothing_option(function) if all_or_nothing else function
+
+    return add

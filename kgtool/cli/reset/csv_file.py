@@ -81,7 +81,6 @@ def _fields(text: str, path: str) -> Iterable[tuple[int, list[str]]]:
 
 
 def _width(fields: Sequence[str], path: str, number: int, group: str | None) -> int:
-    """Return the number of fields, by the first line."""
     if len(fields) == 4:
         return 4
     if group is None and len(fields) == 3:

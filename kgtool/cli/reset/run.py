@@ -128,7 +128,6 @@ class _Run:
             self._output.note(UNDO_NOTE)
 
     def _show(self, batch: Sequence[GroupReset], *, is_change: bool) -> None:
-        """Show a batch of the plan on stderr."""
         options, output = self._options, self._output
         if output.is_kafka_form or (options.export and not is_change):
             for line in reset_report.notes(batch, options.strategy):
@@ -223,7 +222,6 @@ class _Run:
 
 
 def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
-    """Wait for members to leave."""
     if not seconds or not groups:
         return
 
