@@ -1,1 +1,1 @@
-"""Parts of ``kgtool reset-offsets``: the run, its report and its CSV files."""
+"""Parts of ``kgtool reset-offsets``: its report and its CSV files."""
