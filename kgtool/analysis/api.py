@@ -17,9 +17,10 @@ from kgtool.analysis.arguments import (
     check_rules,
     several,
 )
-from kgtool.analysis.input import broker_settings, scenarios
-from kgtool.analysis.input.discover import read_manifest
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs, read_manifest
 from kgtool.analysis.input.input_files import Inputs
+from kgtool.analysis.input.limitations import check_as_of, limitations
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.spark.session import job_failures, ship_code
 from kgtool.analysis.tables.quality import damaged_files, sentence
@@ -111,7 +112,7 @@ def analyze(
         raise UsageError(f"analyze() takes a SparkSession first, not {spark!r}.")
     told = None if cluster is None else _manifest(cluster)
     inputs, rows = _find(spark, source)
-    basis, played = scenarios.choose(
+    basis, played = broker_settings.choose_scenarios(
         inputs.manifest if told is None else told,
         check_rules(rules),
         [as_span("retention", each) for each in several(retention)],
@@ -119,7 +120,7 @@ def analyze(
         as_wrote(wrote),
     )
     as_of_ms = None if as_of is None else as_moment("as_of", as_of)
-    broker_settings.check_as_of(inputs.files, as_of_ms)
+    check_as_of(inputs.files, as_of_ms)
     options = TableOptions(
         played, as_span("horizon", horizon), as_span("bucket", bucket), gaps=True
     )
@@ -136,7 +137,7 @@ def analyze(
         except BaseException:
             engine.free()
             raise
-    notes = [*inputs.notes, *broker_settings.limitations(inputs.files, basis.rules)]
+    notes = [*inputs.notes, *limitations(inputs.files, basis.rules)]
     if basis.assumed:
         notes.append(f"Assumed: {', '.join(basis.assumed)}.")
     return Tables(analysis, notes, [*inputs.problems, *damaged])
@@ -152,7 +153,7 @@ def _find(spark: SparkSession, source: Any) -> tuple[Inputs, DataFrame | None]:
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, Sequence) or not all(isinstance(each, str | Path) for each in paths):
         raise UsageError(f"analyze() takes a path, a URL, several, or a DataFrame, not {source!r}.")
-    inputs = broker_settings.find([str(path) for path in paths])
+    inputs = find_inputs([str(path) for path in paths])
     if inputs.remote:
         from kgtool.analysis.spark.remote import find_remote
 

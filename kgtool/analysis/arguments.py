@@ -57,7 +57,7 @@ def as_moment(name: str, value: Moment) -> int:
 
 
 def as_wrote(wrote: Span | Mapping[Moment, Span] | None) -> tuple[tuple[int, int], ...]:
-    """The retentions that brokers had, as ``broker_settings.Phases`` (UsageError)."""
+    """The retentions that brokers had, as ``broker_settings.RetentionPhases`` (UsageError)."""
     if wrote is None:
         return ()
     if not isinstance(wrote, Mapping):

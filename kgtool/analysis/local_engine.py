@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.decode.job_progress import Counted
 from kgtool.analysis.fold.arrays import summed
@@ -74,7 +74,9 @@ class LocalEngine(Engine):
         self.given: dict[str, Any] = {}
         self._here = True
 
-    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
+    def read(
+        self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
+    ) -> list[Any]:
         """Decode the inputs; the notes about them."""
         self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
@@ -240,7 +242,7 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
         yield from (Blob(**row) for row in rows)
 
 
-def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[Blob]:
+def _decode(row: dict[str, Any], as_of_ms: int | None, detail: DecodeOptions) -> list[Blob]:
     return list(pack(decode_splits([row], as_of_ms, detail, parts)))
 
 

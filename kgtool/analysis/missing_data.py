@@ -50,8 +50,8 @@ BLIND: Final = GROUPS | STATE_TIMES | SUBSCRIPTIONS | COMMIT_TIMES | TIMES
 """Without one of these no cause of a removal can be told."""
 
 
-def words(lacks: int) -> list[str]:
+def words(missing: int) -> list[str]:
     """What is missing, in words; the parts of what is missing as a whole are left out."""
-    if lacks & GROUPS:
-        lacks &= ~(NEW_GROUPS | STATE_TIMES | SUBSCRIPTIONS)
-    return [text for bit, text in WORDS.items() if lacks & bit]
+    if missing & GROUPS:
+        missing &= ~(NEW_GROUPS | STATE_TIMES | SUBSCRIPTIONS)
+    return [text for bit, text in WORDS.items() if missing & bit]

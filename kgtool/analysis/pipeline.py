@@ -13,11 +13,11 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.blobs import empty
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
-from kgtool.analysis.input.broker_settings import Basis
+from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile
 from kgtool.analysis.input.resolve_inputs import may_overlap
 from kgtool.analysis.tables import metrics, removals, whatif
@@ -58,7 +58,9 @@ class Engine(Protocol):
     given: dict[str, Any]
     """Tables that it did not make itself."""
 
-    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
+    def read(
+        self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
+    ) -> list[Any]:
         """Decode the inputs; the notes about them: tables of ``schema.RECORDS``."""
 
     def fold(self, plan: FoldPlan) -> None:
@@ -92,20 +94,20 @@ class Analysis:
     """The tables over one set of inputs, which is decoded once and folded once."""
 
     def __init__(
-        self, engine: Engine, files: Sequence[InputFile], basis: Basis,
+        self, engine: Engine, files: Sequence[InputFile], basis: BrokerSettings,
         as_of_ms: int | None = None, options: TableOptions = DEFAULTS, state: Any = None,
     ) -> None:  # fmt: skip
         """:param state: a ``state.State`` to go on from."""
         self.engine, self.files, self.basis = engine, files, basis
-        self.lacks = reduce(or_, (file.lacks for file in files), 0)
-        self.doubled = may_overlap(files)
+        self.missing = reduce(or_, (file.missing for file in files), 0)
+        self.overlapping = may_overlap(files)
         """Whether the same record may be there more than once."""
         self._seen = None
         if state is not None:
             engine.earlier, engine.keep_in = state.earlier, state.run
             self._seen = state.before.seen
-            self.lacks |= state.before.lacks
-            self.doubled |= state.before.doubled
+            self.missing |= state.before.missing
+            self.overlapping |= state.before.overlapping
         self.as_of_ms = as_of_ms
         self.options = options
         self._made: set[str] = set()
@@ -114,7 +116,7 @@ class Analysis:
     def notes(self) -> Any:
         """What was read of each file, and what was not; asking for it reads the inputs."""
         detail = self.options.detail(self.basis.check_interval_ms)._replace(
-            whole=self.doubled, by_producer=self.basis.rules.new_coordinator,
+            whole=self.overlapping, by_producer=self.basis.rules.new_coordinator,
             now_ms=time.time_ns() // 1_000_000, seen=self._seen,
         )  # fmt: skip
         found = self.engine.read(self.files, self.as_of_ms, detail)
@@ -169,7 +171,7 @@ class Analysis:
         basis, topics = self.basis, list(_topics(self.basis.topics))
         return FoldPlan(
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
-            self.options._replace(tally=None), self.doubled,
+            self.options._replace(tally=None), self.overlapping,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
             frozenset(name for name, *_ in topics) if topics else None,
@@ -226,7 +228,7 @@ class Analysis:
     @cached_property
     def whatif(self) -> list[dict[str, Any]]:
         """Rows of ``schema.WHATIF``, in the order in which the scenarios were asked for."""
-        if self.lacks & missing_data.BLIND:
+        if self.missing & missing_data.BLIND:
             return []
         return whatif.whatif(self.plan, self.small("totals"), self.small("days"))
 
@@ -234,7 +236,7 @@ class Analysis:
     def metrics(self) -> Any:
         """An Arrow table of ``schema.METRICS``."""
         kinds = schema.arrow(schema.METRICS)
-        if self.lacks & missing_data.BLIND:
+        if self.missing & missing_data.BLIND:
             return kinds.empty_table()
         bucket_ms = self.options.bucket_ms
         assert bucket_ms is not None
@@ -273,7 +275,7 @@ class Analysis:
             return self.engine
         kinds = schema.arrow(schema.TABLES[name])
         engine = self.engine if name == "quality" else self._folded
-        if name in schema.NEED_ALL and self.lacks & missing_data.BLIND:
+        if name in schema.NEED_ALL and self.missing & missing_data.BLIND:
             engine.given[name] = kinds.empty_table()
         elif name == "whatif":
             engine.given[name] = pa.Table.from_pylist(self.whatif, schema=kinds)
@@ -284,7 +286,7 @@ class Analysis:
 
     def _finish(self, name: str) -> Finish:
         kinds = schema.TABLES[name]
-        if name in schema.NEED_ALL and self.lacks & missing_data.BLIND:
+        if name in schema.NEED_ALL and self.missing & missing_data.BLIND:
             return Finish()
         if name == "groups":
             return Finish(_named(self.families))

@@ -25,7 +25,7 @@ KIND_COUNT: Final = "count"
 KIND_EPOCH: Final = "epoch"
 
 SPLITS: Final = _columns("""
-    path string, partition int, start bigint, end bigint, format string, lacks int, order bigint
+    path string, partition int, start bigint, end bigint, format string, missing int, order bigint
 """)
 """Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
 others are as in ``input_files.InputFile``."""
@@ -62,10 +62,10 @@ RECORDS: Final = (
     # (the newest is of timestamp_ms, but for `commits` of them that are of the future: of first_ms)
     # or why `records` of it, or `bytes` at `position`, were not; of offsets and groups `bytes` is
     # the size of the record's key and value; lacks is what the input can't tell: bits of
-    # analysis.lacks
+    # analysis.missing
     *_columns("""
         path string, reason string, records bigint, position bigint, bytes bigint, damage boolean,
-        lacks int
+        missing int
     """),
 )
 """One row for each record that matters, and the notes about each file."""

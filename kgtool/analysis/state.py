@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kgtool.analysis.decode.already_read import Seen, merged
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.broker_settings import Basis
+from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile, Inputs
 from kgtool.analysis.input.resolve_inputs import one_cluster
 from kgtool.analysis.spark.output_folder import Place
@@ -23,14 +23,14 @@ from kgtool.errors import ConfigError, UsageError
 from kgtool.text import listed
 
 FILE = "state.json"
-FORMAT = 1
+FORMAT = 2
 _SHOWN = 3
 
 
-class Before(NamedTuple):
+class SavedState(NamedTuple):
     """The content of state.json."""
 
-    told: dict[str, Any] | None = None
+    options: dict[str, Any] | None = None
     """By which options it was made."""
     cluster: dict[str, Any] | None = None
     """The newest cluster.json."""
@@ -40,8 +40,8 @@ class Before(NamedTuple):
     """What was read, and how many bytes of it."""
     seen: Seen = {}
     """Empty where the inputs are Parquet, whose rows may be in any order in any file."""
-    lacks: int = 0
-    doubled: bool = False
+    missing: int = 0
+    overlapping: bool = False
     is_parquet: bool | None = None
     parts: Mapping[str, int] = {}
     """How many Parquet files a run has, where that was noted."""
@@ -56,21 +56,22 @@ class State:
         raw = place.read(FILE)
         if raw is None and place.kind() == "full" and not all(map(_is_run, place.names())):
             raise ConfigError(f"{place.base} is not empty, and holds no state of analyze.")
-        self.before = Before() if raw is None or rebuild else _parsed(place, raw)
+        self.before = SavedState() if raw is None or rebuild else _parsed(place, raw)
         names = place.names() if raw else []
-        gone = [
+        incomplete = [
             run
             for run in self.before.runs
             if run not in names or _parts(place, run) < self.before.parts.get(run, 1)
         ]
-        if gone:
+        if incomplete:
             raise ConfigError(
-                f"{place.base} lacks files of {', '.join(gone)}: give --rebuild to start again."
+                f"{place.base} lacks files of {', '.join(incomplete)}: "
+                "give --rebuild to start again."
             )
         numbers = [int(name[4:]) for name in names if _is_run(name)]
         self._run = f"run-{max(numbers, default=0) + 1:06}"
         self._inputs = Inputs([], None, [], [], [])
-        self._told: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
 
     @property
     def earlier(self) -> list[str]:
@@ -103,10 +104,12 @@ class State:
         )
         return self._inputs
 
-    def check(self, told: dict[str, Any]) -> None:
+    def check(self, options: dict[str, Any]) -> None:
         """Refuse to go on with what was decoded by other options (UsageError)."""
-        there, self._told = self.before.told, told
-        others = [name for name in told if there is not None and told[name] != there.get(name)]
+        there, self._options = self.before.options, options
+        others = [
+            name for name in options if there is not None and options[name] != there.get(name)
+        ]
         if others:
             raise UsageError(
                 f"--state {self._place.base} was made with another {', '.join(others)}: give the "
@@ -121,11 +124,11 @@ class State:
         if files:
             is_parquet = files[0].format == formats.PARQUET.name
             parts[self._run] = _parts(self._place, self._run)
-        after = Before(
-            self._told, self._inputs.manifest, [*before.runs, *([self._run] if files else [])],
+        after = SavedState(
+            self._options, self._inputs.manifest, [*before.runs, *([self._run] if files else [])],
             {**before.files, **{file.path: file.size for file in files}},
-            {} if is_parquet else _seen(analysis.notes, before.seen), analysis.lacks,
-            analysis.doubled, is_parquet, parts,
+            {} if is_parquet else _seen(analysis.notes, before.seen), analysis.missing,
+            analysis.overlapping, is_parquet, parts,
         )  # fmt: skip
         content = {"kgtool_state": FORMAT, **after._asdict()}
         self._place.write(FILE, json.dumps(content).encode())
@@ -150,7 +153,9 @@ def _seen(notes: Any, before: Seen) -> Seen:
     return {partition: merged(spans) for partition, spans in seen.items()}
 
 
-def told(basis: Basis, scenarios: Sequence[Any], bucket_ms: int) -> dict[str, Any]:
+def state_options(
+    basis: BrokerSettings, scenarios: Sequence[Any], bucket_ms: int
+) -> dict[str, Any]:
     """By what a log is decoded and judged, as JSON has it."""
     return {
         "rules": basis.rules.name,
@@ -161,14 +166,14 @@ def told(basis: Basis, scenarios: Sequence[Any], bucket_ms: int) -> dict[str, An
     }
 
 
-def _parsed(place: Place, raw: bytes) -> Before:
+def _parsed(place: Place, raw: bytes) -> SavedState:
     try:
         content = json.loads(raw)
         if content.pop("kgtool_state") != FORMAT:
             raise ValueError
         seen = {int(number): [(a, b) for a, b in spans]
                 for number, spans in content.pop("seen").items()}  # fmt: skip
-        return Before(seen=seen, **content)
+        return SavedState(seen=seen, **content)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ConfigError(
             f"{place.base}/{FILE} can't be read: give --rebuild to start again."

@@ -9,7 +9,7 @@ from typing import Any
 from kgtool.analysis.decode import group_records
 from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, Commit, GroupReplay, Interval
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.protocol.plan import encode
 from kgtool.records import Record
 from kgtool.records.control import COMMIT, Marker

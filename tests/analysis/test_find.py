@@ -16,7 +16,8 @@ import pytest
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.blobs import nothing
 from kgtool.analysis.input import broker_settings, formats
-from kgtool.analysis.input.discover import find
+from kgtool.analysis.input.discover import find_inputs
+from kgtool.analysis.input.limitations import limitations
 from kgtool.analysis.local_engine import LocalEngine, _write
 from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import ConfigError
@@ -51,7 +52,7 @@ REFUSED = {
 
 
 def test_a_folder_of_everything() -> None:
-    inputs = find([str(SAMPLES)])
+    inputs = find_inputs([str(SAMPLES)])
     assert {Path(file.path).name: file.format for file in inputs.files} == FORMATS
     assert len(inputs.problems) == len(REFUSED)
     for name, why in REFUSED.items():
@@ -68,22 +69,22 @@ def test_what_an_earlier_run_wrote_beside_the_log_is_no_input(tmp_path: Path) ->
         parquet.write_table(empty, tmp_path / "out" / name / "part-0.parquet")
     run = tmp_path / "state" / "run-000001"
     _write([nothing(0)], str(run))
-    inputs = find([str(tmp_path)])
+    inputs = find_inputs([str(tmp_path)])
     assert [file.format for file in inputs.files] == ["segment"]
     assert inputs.problems == []
     assert inputs.notes == [
         f"{tmp_path}: left out, written by kgtool analyze: {tmp_path}/out, {tmp_path}/state."
     ]
     with pytest.raises(ConfigError, match=r"/out has nothing of .*, only what kgtool analyze wr"):
-        find([str(tmp_path / "out")])
+        find_inputs([str(tmp_path / "out")])
     with pytest.raises(ConfigError, match=r"part-0\.parquet is a table that kgtool analyze wrote"):
-        find([str(run / "part-0.parquet")])
+        find_inputs([str(run / "part-0.parquet")])
 
 
 def test_what_versions_in_between_print() -> None:
     kinds = {"offsets.txt": "offsets-text", "groups.txt": "groups-text",
              "offsets.json": "offsets-json", "groups.json": "groups-json"}  # fmt: skip
-    for file in find([str(PRINTED)]).files:
+    for file in find_inputs([str(PRINTED)]).files:
         version, what = Path(file.path).name.split(".", 2)[:2], Path(file.path).name
         if "dump" in what:
             number = tuple(map(int, version))
@@ -97,11 +98,11 @@ def test_what_versions_in_between_print() -> None:
 def test_names_do_not_matter_but_to_segments(tmp_path: Path) -> None:
     odd = tmp_path / "what [is] {this}, really?*.log"
     shutil.copy(SAMPLES / "4.3.1.offsets-formatter.txt", odd)
-    assert [file.format for file in find([str(odd)]).files] == ["offsets-json"]
+    assert [file.format for file in find_inputs([str(odd)]).files] == ["offsets-json"]
     stray = tmp_path / "0.log"
     stray.write_bytes(writer.commits(0, 2))
     with pytest.raises(ConfigError, match="the partition is read from __consumer_offsets-N/"):
-        find([str(stray)])
+        find_inputs([str(stray)])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_other_files_are_refused_by_name(tmp_path: Path, content: bytes, said: s
     path = tmp_path / "some file"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=said) as caught:
-        find([str(path)])
+        find_inputs([str(path)])
     assert str(path) in caught.value.message
     assert caught.value.exit_code == 2
 
@@ -136,46 +137,46 @@ def test_other_topics_in_a_brokers_folder_are_left_out_and_named(tmp_path: Path)
         (tmp_path / folder / "00000000000000000000.index").write_bytes(b"\0" * 8)
     (tmp_path / "meta.properties").write_text("version=1")
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    inputs = find([str(tmp_path)])
+    inputs = find_inputs([str(tmp_path)])
     assert [file.partition for file in inputs.files] == [3]
     assert inputs.problems == []
     assert len(inputs.notes) == 1 and "3 segments of other topics" in inputs.notes[0]
     assert "orders, a.b" in inputs.notes[0]
     with pytest.raises(ConfigError, match="a segment of topic orders, not of __consumer_offsets"):
-        find([str(tmp_path / "orders-0" / "00000000000000000000.log")])
+        find_inputs([str(tmp_path / "orders-0" / "00000000000000000000.log")])
     with pytest.raises(ConfigError, match="only segments of other topics"):
-        find([str(tmp_path / "orders-1")])
+        find_inputs([str(tmp_path / "orders-1")])
 
 
 def test_part_of_it_is_not_there(tmp_path: Path) -> None:
     path = writer.segment(tmp_path, writer.commits(0, 1))
-    inputs = find([str(path), str(tmp_path / "gone"), path.as_uri(), str(tmp_path)])
+    inputs = find_inputs([str(path), str(tmp_path / "gone"), path.as_uri(), str(tmp_path)])
     assert [file.path for file in inputs.files] == [str(path)]
     assert inputs.problems == [f"{tmp_path / 'gone'} does not exist."]
     with pytest.raises(ConfigError, match="gone does not exist"):
-        find([str(tmp_path / "gone")])
+        find_inputs([str(tmp_path / "gone")])
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="has nothing of __consumer_offsets"):
-        find([str(tmp_path / "empty")])
+        find_inputs([str(tmp_path / "empty")])
 
 
 def test_file_urls(tmp_path: Path) -> None:
     folder = tmp_path / "with blank%20é"
     path = writer.segment(folder, writer.commits(0, 1))
     for url in (path.as_uri(), f"file://{path}", f"file:{path}", f"FILE://localhost{path}"):
-        assert [file.path for file in find([url]).files] == [str(path)], url
+        assert [file.path for file in find_inputs([url]).files] == [str(path)], url
 
 
 def test_urls_of_other_file_systems_are_left_to_spark() -> None:
     urls = ["hdfs://nn:8020/x", "s3a://bucket/y"]
-    inputs = find(urls)
+    inputs = find_inputs(urls)
     assert (inputs.files, inputs.remote) == ([], urls)
 
 
 def test_a_link_to_the_folder_above_does_not_go_round(tmp_path: Path) -> None:
     writer.segment(tmp_path, writer.commits(0, 1))
     (tmp_path / "again").symlink_to(tmp_path)
-    assert len(find([str(tmp_path)]).files) == 1
+    assert len(find_inputs([str(tmp_path)]).files) == 1
 
 
 # --- dumps and their partitions ------------------------------------------------------------------
@@ -191,16 +192,16 @@ def _dump(path: Path, heading: str) -> Path:
 def test_partition_of_a_dump(tmp_path: Path) -> None:
     base = "00000000000000000000.log"
     own = _dump(tmp_path / "__consumer_offsets-12.txt", base)
-    assert find([str(own)]).files[0].partition == 12
+    assert find_inputs([str(own)]).files[0].partition == 12
     folder = _dump(tmp_path / "__consumer_offsets-13" / "dump.txt", base)
-    assert find([str(folder)]).files[0].partition == 13
+    assert find_inputs([str(folder)]).files[0].partition == 13
     # Nobody tells: they can't be the same one if they begin at the same offset ...
     two = [_dump(tmp_path / "two" / name, base) for name in ("a.txt", "b.txt")]
-    numbers = [file.partition for file in find([str(path) for path in two]).files]
+    numbers = [file.partition for file in find_inputs([str(path) for path in two]).files]
     assert len(set(numbers)) == 2 and max(numbers) < -1
     # ... but neighbouring segments are of one.
     _dump(two[1], "00000000000000000500.log")
-    numbers = [file.partition for file in find([str(path) for path in two]).files]
+    numbers = [file.partition for file in find_inputs([str(path) for path in two]).files]
     assert len(set(numbers)) == 1 and max(numbers) < -1
 
 
@@ -229,7 +230,7 @@ def test_other_parquet_is_refused_by_name(
     path = tmp_path / "x.parquet"
     parquet.write_table(pa.table(columns), path)
     with pytest.raises(ConfigError, match=said) as caught:
-        find([str(path)])
+        find_inputs([str(path)])
     assert str(path) in caught.value.message
 
 
@@ -241,11 +242,11 @@ def test_a_number_that_no_partition_has(tmp_path: Path, name: str) -> None:
     path.parent.mkdir(exist_ok=True)
     if name.endswith(".txt"):
         shutil.copy(SAMPLES / "4.3.1.dump-log-offsets-decoder.txt", path)
-        assert find([str(path)]).files[0].partition < 0
+        assert find_inputs([str(path)]).files[0].partition < 0
         return
     path.write_bytes(writer.commits(0, 1))
     with pytest.raises(ConfigError, match="holds record batches, but not of __consumer_offsets"):
-        find([str(path)])
+        find_inputs([str(path)])
 
 
 def test_a_group_whose_name_looks_like_a_record() -> None:
@@ -262,7 +263,7 @@ def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path) -> None:
     """What is read is cut into ranges, which a pipe has none of."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigError, match=r"/pipe is not a regular file: write it to one\."):
-        find([str(tmp_path / "pipe")])
+        find_inputs([str(tmp_path / "pipe")])
 
 
 def test_columns_in_the_names_of_folders(tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def test_columns_in_the_names_of_folders(tmp_path: Path) -> None:
     columns = {k: v for k, v in GOOD.items() if k not in ("topic", "partition")}
     parquet.write_table(pa.table(columns), path)
     (tmp_path / "_SUCCESS").touch()
-    assert [file.format for file in find([str(tmp_path)]).files] == ["parquet"]
+    assert [file.format for file in find_inputs([str(tmp_path)]).files] == ["parquet"]
 
 
 @pytest.mark.parametrize(
@@ -296,8 +297,8 @@ def test_numbers_of_a_cluster_json_that_no_broker_has(
     for name in ("one", "two"):
         writer.segment(tmp_path / name, writer.commits(0, 3), partition=len(name))
         (tmp_path / name / "cluster.json").write_text(json.dumps(content))
-    inputs = find([str(tmp_path / "one"), str(tmp_path / "two")])
-    basis = broker_settings.basis(inputs.manifest, "auto", None, None)
+    inputs = find_inputs([str(tmp_path / "one"), str(tmp_path / "two")])
+    basis = broker_settings.settings_from(inputs.manifest, "auto", None, None)
     assert basis.assumed == assumed
     analysis = Analysis(LocalEngine(1), inputs.files, basis)
     assert len(list(analysis.rows("live"))) == 3
@@ -308,8 +309,8 @@ def test_numbers_of_a_cluster_json_that_no_broker_has(
 
 
 def _told(*names: str, rules: str = "4.1") -> str:
-    files = find([str(SAMPLES / name) for name in names]).files
-    return " ".join(broker_settings.limitations(files, RULE_SETS[rules]))
+    files = find_inputs([str(SAMPLES / name) for name in names]).files
+    return " ".join(limitations(files, RULE_SETS[rules]))
 
 
 def test_segments_and_dumps_of_today_tell_everything() -> None:
@@ -328,11 +329,11 @@ def test_formatters_together_tell_more_than_each() -> None:
     assert "the groups' records (state, members, subscriptions)" in alone
     assert "not enough for the rules 4.1 and every other set but pre-2.1" in alone
     assert "committed offsets" in _told(groups)
-    files = find([str(SAMPLES / offsets), str(SAMPLES / groups)]).files
-    assert {bool(file.lacks & (missing_data.GROUPS | missing_data.OFFSETS)) for file in files} == {
-        False
-    }
-    assert {bool(file.lacks & missing_data.NEW_GROUPS) for file in files} == {True}
+    files = find_inputs([str(SAMPLES / offsets), str(SAMPLES / groups)]).files
+    assert {
+        bool(file.missing & (missing_data.GROUPS | missing_data.OFFSETS)) for file in files
+    } == {False}
+    assert {bool(file.missing & missing_data.NEW_GROUPS) for file in files} == {True}
     # The groups' records count as the earlier ones.
     assert [f.order for f in files if f.format == formats.GROUPS_JSON.name] == [0]
     assert "rules" not in _told(offsets, rules="pre-2.1")

@@ -11,7 +11,8 @@ import pytest
 from kgtool.analysis import local_engine
 from kgtool.analysis.fold import arrays, buckets
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.report.summary import summary
@@ -26,11 +27,9 @@ from tests.spark.test_random_logs import write_log
 def tables(
     folder: Path, author: str, scenarios: tuple[Scenario, ...] = SCENARIOS
 ) -> dict[str, Counter[str]]:
-    basis = broker_settings.basis(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
+    basis = broker_settings.settings_from(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
     options = TableOptions(scenarios, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
-    analysis = Analysis(
-        LocalEngine(1), broker_settings.find([str(folder)]).files, basis, None, options
-    )
+    analysis = Analysis(LocalEngine(1), find_inputs([str(folder)]).files, basis, None, options)
     found = {name: Counter(map(str, analysis.rows(name))) for name in analysis.names()}
     found["decisions"] = Counter(map(str, analysis.decisions()))
     found["summary"] = Counter(map(str, summary(analysis).items()))

@@ -17,7 +17,8 @@ from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif import client_events, offset_intervals
 from kgtool.analysis.fold.whatif.coupled_groups import ClientHistory, OffsetIntervals, replay_groups
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.protocol.plan import encode
@@ -40,10 +41,10 @@ def partitions(
     folder: Path, author: RuleSet, scenarios: tuple[Scenario, ...] = ()
 ) -> Iterator[tuple[int, Kinds, FoldPlan]]:
     """What was decoded of each partition of the log."""
-    basis = broker_settings.basis(None, "2.4", 60_000, 5000)._replace(rules=author)
+    basis = broker_settings.settings_from(None, "2.4", 60_000, 5000)._replace(rules=author)
     options = TableOptions(scenarios or SCENARIOS, 300_000)
     local = LocalEngine(1)
-    analysis = Analysis(local, broker_settings.find([str(folder)]).files, basis, None, options)
+    analysis = Analysis(local, find_inputs([str(folder)]).files, basis, None, options)
     plan = analysis.plan
     for partition, blobs in local._blobs.items():
         yield partition, unpack(blobs), plan

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
@@ -28,8 +29,8 @@ def commit(at: int, group: str, ms: int, epoch: int = 0) -> bytes:
 
 
 def analysis(path: Path) -> Analysis:
-    basis = broker_settings.basis(None, "4.1", DAY_MS, INTERVAL_MS)
-    return Analysis(LocalEngine(), broker_settings.find([str(path)]).files, basis)
+    basis = broker_settings.settings_from(None, "4.1", DAY_MS, INTERVAL_MS)
+    return Analysis(LocalEngine(), find_inputs([str(path)]).files, basis)
 
 
 @pytest.mark.parametrize(

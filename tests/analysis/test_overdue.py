@@ -9,6 +9,7 @@ import pytest
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
@@ -34,8 +35,8 @@ def forget(at: int, group: str, *partitions: int) -> bytes:
 
 def analysis(folder: Path, rules: str, missing: int = 0) -> Analysis:
     """An hour later nothing else has happened."""
-    basis = broker_settings.basis(None, rules, 60_000, 5_000)
-    files = [file._replace(lacks=missing) for file in broker_settings.find([str(folder)]).files]
+    basis = broker_settings.settings_from(None, rules, 60_000, 5_000)
+    files = [file._replace(missing=missing) for file in find_inputs([str(folder)]).files]
     return Analysis(LocalEngine(1), files, basis, NOW_MS + HOUR_MS)
 
 

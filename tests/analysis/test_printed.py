@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.decode.decoder import Piece
+from kgtool.analysis.decode.decoder import RecordBlock
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.input.readers import text_ranges
 from kgtool.analysis.input.readers.ranges import _BETWEEN, parts, ranges, read_block
@@ -22,18 +22,18 @@ PRINTED = DATA / "printed"
 OFFSET_TYPES = (0, 1)
 
 
-def read(path: Path, kind: str, start: int = 0, end: int | None = None) -> list[Piece]:
+def read(path: Path, kind: str, start: int = 0, end: int | None = None) -> list[RecordBlock]:
     size = path.stat().st_size
     row = {"path": str(path), "partition": 0, "start": start, "end": size if end is None else end,
-           "format": kind, "lacks": 0, "order": 0}  # fmt: skip
+           "format": kind, "missing": 0, "order": 0}  # fmt: skip
     pieces = []
     for part in parts(row):
-        assert isinstance(part, Piece)
+        assert isinstance(part, RecordBlock)
         pieces.append(part)
     return pieces
 
 
-def rows_of(pieces: list[Piece]) -> list[dict[str, Any]]:
+def rows_of(pieces: list[RecordBlock]) -> list[dict[str, Any]]:
     """Every record as a dictionary, in the order of the file."""
     found = []
     for piece in pieces:
@@ -55,7 +55,7 @@ def rows_of(pieces: list[Piece]) -> list[dict[str, Any]]:
     return found
 
 
-def reasons(pieces: list[Piece]) -> dict[str, int]:
+def reasons(pieces: list[RecordBlock]) -> dict[str, int]:
     found: dict[str, int] = {}
     for piece in pieces:
         for note in piece.notes:
@@ -101,7 +101,7 @@ def test_dump_in_json_is_the_log_itself(version: str, run: str, partition: int) 
     assert reasons(pieces) == {}
 
 
-def epochs(pieces: list[Piece]) -> list[tuple[int, int]]:
+def epochs(pieces: list[RecordBlock]) -> list[tuple[int, int]]:
     """Of the leader and of the producer, of each record."""
     found: list[tuple[int, int]] = []
     for piece in pieces:
@@ -464,7 +464,7 @@ def test_a_dump_of_several_segments_is_cut_where_the_next_begins(mark: str, tmp_
     path = tmp_path / "dump.txt"
     path.write_text(mark + "".join(f"Dumping {name}\n{body}" for name in names))
     row = {"path": str(path), "partition": -2, "start": 0, "end": path.stat().st_size,
-           "format": "dump-json", "lacks": 0, "order": 0}  # fmt: skip
+           "format": "dump-json", "missing": 0, "order": 0}  # fmt: skip
     cut = ranges(row)
     assert [(each["format"], each["partition"]) for each in cut] == [
         ("dump-json", 5), ("other-topic", -2), ("dump-json", 44), ("dump-json", -2),
@@ -477,13 +477,13 @@ def test_a_dump_of_several_segments_is_cut_where_the_next_begins(mark: str, tmp_
         if each["format"] == "other-topic":
             assert isinstance(some[0], Note) and some[0].damage
         else:
-            counts.append(len(rows_of([part for part in some if isinstance(part, Piece)])))
+            counts.append(len(rows_of([part for part in some if isinstance(part, RecordBlock)])))
     assert counts == [len(known("4.3.1", partition=5))] * 3
 
 
 def test_blocks_know_every_text_format() -> None:
     for kind in _BETWEEN:
-        assert read_block([text_ranges.Unit(0, b"\n")], kind, 0, 1).notes == []
+        assert read_block([text_ranges.TextRecord(0, b"\n")], kind, 0, 1).notes == []
 
 
 def test_base64_of_the_recorded_run_is_what_was_on_disk() -> None:

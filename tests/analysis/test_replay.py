@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.records import Record, record_types
 from kgtool.retention.history import Entry, History, Key
 from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet
 from tests.analysis.replayed import in_order, play, removed

@@ -17,7 +17,7 @@ from kgtool.analysis.decode.batches import (
     REASON_RECORDS,
     read_chunk,
 )
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.decode.segments import (
     REASON_NO_BATCH,
@@ -230,7 +230,7 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
         target = writer.segment(tmp_path, bytes(data))
         rows = [{"path": str(target), "partition": 0, "start": 0, "end": len(data),
                  "format": "segment"}]  # fmt: skip
-        tables = list(decode_splits(rows, None, Detail(), parts))
+        tables = list(decode_splits(rows, None, DecodeOptions(), parts))
         assert sum(table.num_rows for table in tables) > 0
 
 

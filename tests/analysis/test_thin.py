@@ -16,7 +16,7 @@ from kgtool.analysis.fold import buckets, compact
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif.client_events import build_client_events
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.analysis.partition_tables import _told
 from tests.analysis.test_in_pieces import tables
 from tests.analysis.test_lives import SCENARIOS, SETS, partitions, write

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention.history import History, read_entry
@@ -37,8 +38,8 @@ def test_as_the_specification(tmp_path: Path, name: str, bit: int, producer: int
         )  # fmt: skip
     analysis = Analysis(
         LocalEngine(),
-        broker_settings.find([str(path)]).files,
-        broker_settings.basis(None, name, 60_000, None),
+        find_inputs([str(path)]).files,
+        broker_settings.settings_from(None, name, 60_000, None),
     )
     assert [(row["offset"], row["pending_transaction"]) for row in dicts(analysis, "live")] == [
         (each.stored.value.offset, each.is_pending) for each in history.live()

@@ -10,8 +10,9 @@ import pytest
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.rules_columns import Wrote
-from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.broker_settings import BEGINNING
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention import rules as r
@@ -39,8 +40,8 @@ def removals(folder: Path, wrote: Any) -> dict[str, tuple[str, int | None]]:
         writer.batch(number, [Raw(key, value, at)]) for number, (at, key, value) in enumerate(rows)
     )
     path = writer.segment(folder, b"".join(batches))
-    basis, _ = scenarios.choose(None, ["4.1"], (), (), wrote)
-    analysis = Analysis(LocalEngine(), broker_settings.find([str(path)]).files, basis)
+    basis, _ = broker_settings.choose_scenarios(None, ["4.1"], (), (), wrote)
+    analysis = Analysis(LocalEngine(), find_inputs([str(path)]).files, basis)
     return {row["group"]: (row["cause"], row["latency_ms"]) for row in dicts(analysis, "removals")}
 
 
@@ -88,11 +89,11 @@ def test_the_order_of_options_never_matters(
     manifest: Any, retentions: tuple[int, ...], wrote: Any, expected: int
 ) -> None:
     for some in (retentions, retentions[::-1]):
-        basis, played = scenarios.choose(manifest, ["auto"], some, (), wrote)
+        basis, played = broker_settings.choose_scenarios(manifest, ["auto"], some, (), wrote)
         assert basis.retention_ms == expected
         assert {each.retention_ms for each in played} == set(retentions or (expected,))
     for some_rules in (["2.4", "4.1"], ["4.1", "2.4"]):
-        assert scenarios.choose(None, some_rules, (), ())[0].rules.name == "4.1"
+        assert broker_settings.choose_scenarios(None, some_rules, (), ())[0].rules.name == "4.1"
 
 
 def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
@@ -104,8 +105,8 @@ def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
     ordered = enumerate(sorted(rows, key=lambda row: row[0]))
     batches = (writer.batch(at, [Raw(key, value, ms)]) for at, (ms, key, value) in ordered)
     path = writer.segment(folder, b"".join(batches))
-    basis, _ = scenarios.choose(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
-    return Analysis(LocalEngine(), broker_settings.find([str(path)]).files, basis).early
+    basis, _ = broker_settings.choose_scenarios(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
+    return Analysis(LocalEngine(), find_inputs([str(path)]).files, basis).early
 
 
 def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_the_log_tells_what_the_broker_counted(spark: Any, watched: Watched, tmp
     host, _, port = bootstrap.partition(":")
     settings = Settings(((host, int(port)),))
     inputs = find_cluster(settings, int(time.time() * 1000))
-    basis = broker_settings.basis(inputs.manifest, "auto", None, None)
+    basis = broker_settings.settings_from(inputs.manifest, "auto", None, None)
     options = TableOptions(bucket_ms=60_000)
     analysis = Analysis(SparkEngine(spark, settings), inputs.files, basis, None, options)
     rows = rows_of(analysis, "metrics")

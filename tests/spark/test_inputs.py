@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.discover import find
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.engine import SparkEngine
@@ -39,11 +39,11 @@ TRANSACTIONAL = ("txn-", "inj-tomb")
 """Groups with transactions, or with commits that might be: no topic id."""
 
 Rows = dict[str, list[dict[str, Any]]]
-BASIS = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
+BASIS = broker_settings.settings_from(None, "4.1", RETENTION_MS, INTERVAL_MS)
 
 
 def tables(spark: Any, inputs: Any, rules: str = "4.1") -> Rows:
-    basis = broker_settings.basis(None, rules, RETENTION_MS, INTERVAL_MS)
+    basis = broker_settings.settings_from(None, rules, RETENTION_MS, INTERVAL_MS)
     analysis = Analysis(SparkEngine(spark), inputs.files, basis)
     return {
         name: dicts(analysis, name) for name in ("live", "removals", "quality", "groups", "overdue")
@@ -58,7 +58,7 @@ def as_set(rows: Iterable[dict[str, Any]], *without: str) -> Counter[tuple[Any, 
 
 @pytest.fixture(scope="module")
 def whole(spark: Any) -> Rows:
-    return tables(spark, find([str(SEGMENTS)]))
+    return tables(spark, find_inputs([str(SEGMENTS)]))
 
 
 def dump(version: str, *segments: Path) -> str:
@@ -86,7 +86,7 @@ def test_the_dump_of_the_real_tool_is_as_good_as_the_segments(
     path = tmp_path / "all partitions.txt"
     path.write_text(dump("4.3.1", *(segment(tmp_path / "log", p) for p in range(8))))
     shutil.rmtree(tmp_path / "log")
-    found = tables(spark, find([str(tmp_path)]))
+    found = tables(spark, find_inputs([str(tmp_path)]))
     assert len(whole["live"]) > 10 and len(whole["removals"]) > 160
     for name in ("live", "removals", "groups", "overdue"):
         assert as_set(found[name], "bytes") == as_set(whole[name], "bytes"), name
@@ -157,7 +157,7 @@ def _doubtful(row: dict[str, Any], from_parquet: set[str]) -> bool:
 
 
 def test_several_kinds_together(spark: Any, whole: Rows, mixed: Path) -> None:
-    check_mixed(tables(spark, find([str(mixed)])), whole)
+    check_mixed(tables(spark, find_inputs([str(mixed)])), whole)
 
 
 TYPES = {
@@ -183,7 +183,7 @@ def of_all_types(tmp_path: Path) -> Path:
 
 def check_all_types(make: Make, inputs: Any) -> None:
     """As if all had the same types, whichever file comes first."""
-    want = Analysis(LocalEngine(), find([str(SAMPLE)]).files, BASIS)
+    want = Analysis(LocalEngine(), find_inputs([str(SAMPLE)]).files, BASIS)
     for files in (inputs.files, inputs.files[::-1]):
         found = Analysis(make(), files, BASIS)
         for name in ("live", "removals", "groups"):
@@ -193,13 +193,15 @@ def check_all_types(make: Make, inputs: Any) -> None:
 
 
 def test_parquet_files_whose_columns_have_different_types(engine: Make, of_all_types: Path) -> None:
-    check_all_types(engine, find([str(of_all_types)]))
+    check_all_types(engine, find_inputs([str(of_all_types)]))
 
 
 def test_such_files_on_another_file_system(spark: Any, of_all_types: Path) -> None:
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.types.link./data", of_all_types.as_uri())
-    check_all_types(lambda: SparkEngine(spark), find_remote(spark, find(["viewfs://types/data"])))
+    check_all_types(
+        lambda: SparkEngine(spark), find_remote(spark, find_inputs(["viewfs://types/data"]))
+    )
 
 
 def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
@@ -214,7 +216,7 @@ def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         for root in (path, path.parent):
-            inputs = find([str(root)])
+            inputs = find_inputs([str(root)])
             found = Analysis(SparkEngine(spark), inputs.files, BASIS)
             local = Analysis(LocalEngine(), inputs.files, BASIS)
             assert as_set(dicts(found, "removals")) == as_set(dicts(local, "removals"))
@@ -240,9 +242,9 @@ def test_times_without_a_zone_are_utc_wherever_they_come_from(spark: Any, tmp_pa
         newest = [
             Analysis(engine, inputs.files, BASIS).last_record_ms
             for engine, inputs in (
-                (LocalEngine(), find([str(tmp_path)])),
-                (SparkEngine(spark), find([str(tmp_path)])),
-                (SparkEngine(spark), find_remote(spark, find(["viewfs://spring/data"]))),
+                (LocalEngine(), find_inputs([str(tmp_path)])),
+                (SparkEngine(spark), find_inputs([str(tmp_path)])),
+                (SparkEngine(spark), find_remote(spark, find_inputs(["viewfs://spring/data"]))),
                 (SparkEngine(spark, rows=frame), find_frame(frame)),
             )
         ]
@@ -266,12 +268,12 @@ def test_the_same_on_another_file_system_in_many_splits(
         for name, value in options.items():
             spark.conf.set(name, value)
         hidden = mixed / "parquet" / "_b.parquet"
-        assert find_remote(spark, find(["viewfs://faraway/data"])).problems == [
+        assert find_remote(spark, find_inputs(["viewfs://faraway/data"])).problems == [
             "viewfs://faraway/data/parquet/_b.parquet is ignored by Spark, for its name begins "
             "with _: rename it."
         ]
         hidden.rename(hidden.with_name("b.parquet"))
-        inputs = find_remote(spark, find(["viewfs://faraway/data"]))
+        inputs = find_remote(spark, find_inputs(["viewfs://faraway/data"]))
         assert inputs.problems == []
         assert all(file.path.startswith("viewfs://faraway/data/") for file in inputs.files)
         check_mixed(tables(spark, inputs), whole)
@@ -290,7 +292,7 @@ def test_the_same_on_another_file_system_in_many_splits(
 )
 def test_urls_that_lead_nowhere(spark: Any, url: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
-        find_remote(spark, find([url]))
+        find_remote(spark, find_inputs([url]))
     assert url in caught.value.message and "\n" not in caught.value.message
 
 
@@ -299,7 +301,7 @@ def test_tables_on_another_file_system(spark: Any, whole: Rows, tmp_path: Path) 
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.far.link./out", tmp_path.as_uri())
     place = out_place(spark, "viewfs://far/out/tables", overwrite=False)
-    analysis = Analysis(SparkEngine(spark), find([str(SEGMENTS)]).files, BASIS)
+    analysis = Analysis(SparkEngine(spark), find_inputs([str(SEGMENTS)]).files, BASIS)
     written = write_tables(analysis, place)
     assert {"live", "removals", "quality", "groups", "overdue"} <= set(written)
     for name in ("live", "removals"):
@@ -322,7 +324,7 @@ KNOWN = ("group", "topic", "partition", "offset", "commit_timestamp_ms", "expire
 
 def test_both_json_formatters_together(spark: Any, whole: Rows) -> None:
     paths = [DATA / "printed" / f"4.3.1.4.3.1.{what}.json" for what in ("offsets", "groups")]
-    found = tables(spark, find(list(map(str, paths))))
+    found = tables(spark, find_inputs(list(map(str, paths))))
     live = {_key(row): row for row in found["live"] if not row["group"].startswith("txn-")}
     expected = {_key(row): row for row in whole["live"]}
     assert live.keys() == expected.keys()
@@ -352,7 +354,7 @@ def test_both_json_formatters_together(spark: Any, whole: Rows) -> None:
 
 def test_offsets_alone_under_rules_that_need_groups(spark: Any, whole: Rows) -> None:
     path = DATA / "printed" / "4.3.1.4.3.1.offsets.json"
-    found = tables(spark, find([str(path)]), "2.4")
+    found = tables(spark, find_inputs([str(path)]), "2.4")
     assert len(found["live"]) >= len(whole["live"])
     for row in found["live"]:
         told = {name for name, value in row.items() if value is not None}
@@ -362,9 +364,9 @@ def test_offsets_alone_under_rules_that_need_groups(spark: Any, whole: Rows) -> 
 
 def test_text_of_2_0_is_enough_for_the_rules_of_2_0(spark: Any) -> None:
     run = DATA / "retention-truth" / "2.0.1" / "segments"
-    expected = tables(spark, find([str(run)]), "pre-2.1")["live"]
+    expected = tables(spark, find_inputs([str(run)]), "pre-2.1")["live"]
     paths = [DATA / "printed" / f"2.0.1.2.0.1.{what}.txt" for what in ("offsets", "groups")]
-    found = tables(spark, find(list(map(str, paths))), "pre-2.1")["live"]
+    found = tables(spark, find_inputs(list(map(str, paths))), "pre-2.1")["live"]
     names = ("group", "topic", "partition", "offset", "commit_timestamp_ms", "expires_at_ms")
 
     def told(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -380,7 +382,7 @@ def test_text_of_2_0_is_enough_for_the_rules_of_2_0(spark: Any) -> None:
 def test_old_dump_tells_offsets_and_when_they_went_but_not_why(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "__consumer_offsets-2.txt"
     shutil.copy(DATA / "printed" / "3.7.2.3.9.1-old.dump-2.txt", path)
-    found = tables(spark, find([str(path)]), "2.4")
+    found = tables(spark, find_inputs([str(path)]), "2.4")
     removed = {(*_key(row), row["removed_at_ms"]) for row in found["removals"]}
     expected = {
         (row["group"], row.get("topic"), row.get("tp"), row["ts"])

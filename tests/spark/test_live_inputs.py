@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.discover import find
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.input.readers import cluster
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
@@ -124,8 +124,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def live(engine: Make, path: Path) -> tuple[Committed, list[dict[str, Any]]]:
-    inputs = find([str(path)])
-    analysis = Analysis(engine(), inputs.files, broker_settings.basis(None, "4.1", None, None))
+    inputs = find_inputs([str(path)])
+    analysis = Analysis(
+        engine(), inputs.files, broker_settings.settings_from(None, "4.1", None, None)
+    )
     rows = dicts(analysis, "live")
     quality = dicts(analysis, "quality")
     found = {(row["group"], row["topic"], row["partition"]): row["offset"] for row in rows}

@@ -17,7 +17,8 @@ from kgtool.analysis.decode.group_records import DECODED_TYPES
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.whatif.replay import TOMBSTONE
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.cli.analyze.table import put_table
 from kgtool.cli.output.output import Output
@@ -171,8 +172,8 @@ def sorted_items(row: dict[str, Any]) -> list[tuple[str, Any]]:
 def test_as_a_walk_finds_them(engine: Make, tmp_path: Path) -> None:
     write_log(tmp_path, 5, kip_848=True, groups_in_all=135)
     walk = Walk(list(records(tmp_path)))
-    basis = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
-    analysis = Analysis(engine(), broker_settings.find([str(tmp_path)]).files, basis, None, WANTED)
+    basis = broker_settings.settings_from(None, "4.1", RETENTION_MS, INTERVAL_MS)
+    analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis, None, WANTED)
     same(dicts(analysis, "writers"), walk.writers())
     transactions = dicts(analysis, "transactions")
     same(transactions, walk.transactions())
@@ -190,8 +191,8 @@ def test_as_a_walk_finds_them(engine: Make, tmp_path: Path) -> None:
 def test_rows_are_put_out_in_one_order(engine: Make, tmp_path: Path) -> None:
     """Was: partitions in none at all, and what a family wrote or a group holds in any."""
     write_log(tmp_path, 5, kip_848=True, groups_in_all=135)
-    basis = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
-    analysis = Analysis(engine(), broker_settings.find([str(tmp_path)]).files, basis, None, WANTED)
+    basis = broker_settings.settings_from(None, "4.1", RETENTION_MS, INTERVAL_MS)
+    analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis, None, WANTED)
     for name, keys in (
         ("partitions", ("log_partition",)),
         ("writers", ("family", "bucket_ms")),
@@ -210,8 +211,8 @@ def test_the_safe_retention_loses_nothing_and_a_smaller_one_does(
 ) -> None:
     rules = RULE_SETS[name]
     entries = write_log(tmp_path, 9, kip_848=rules.new_coordinator, groups_in_all=30, plain=30)
-    basis = broker_settings.basis(None, name, RETENTION_MS, INTERVAL_MS)
-    analysis = Analysis(engine(), broker_settings.find([str(tmp_path)]).files, basis, None, WANTED)
+    basis = broker_settings.settings_from(None, name, RETENTION_MS, INTERVAL_MS)
+    analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis, None, WANTED)
     end, told = analysis.end_ms, 0
     sent = {
         number: without_expiry([e for e in entries if e.partition == number], rules, RETENTION_MS)
@@ -264,8 +265,10 @@ def test_orphans(engine: Make, tmp_path: Path) -> None:
         (topics, [("anew", "topic-recreated"), ("gone", "topic-gone")]),
         (None, []),
     ):
-        basis = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)._replace(topics=told)
-        found = dicts(Analysis(engine(), broker_settings.find([str(path)]).files, basis), "orphans")
+        basis = broker_settings.settings_from(None, "4.1", RETENTION_MS, INTERVAL_MS)._replace(
+            topics=told
+        )
+        found = dicts(Analysis(engine(), find_inputs([str(path)]).files, basis), "orphans")
         assert sorted((row["topic"], row["reason"]) for row in found) == expected
         assert all((r["group"], r["partition"], r["offset"]) == ("g", 3, 7) for r in found)
         assert all(row["topic_id"] == text[row["topic"]] for row in found)

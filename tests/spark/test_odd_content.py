@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis.decode.decoder import Piece
-from kgtool.analysis.input import broker_settings, scenarios
-from kgtool.analysis.input.discover import find
+from kgtool.analysis.decode.decoder import RecordBlock
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
@@ -47,15 +47,15 @@ def test_a_log_partition_without_records(engine: Make, tmp_path: Path) -> None:
     raw = Raw(writer.offset_key("mine"), writer.offset_value(5, NOW_MS), NOW_MS)
     writer.segment(tmp_path, writer.batch(0, [raw]), partition=3)
     writer.segment(tmp_path, b"", partition=4)
-    basis, played = scenarios.choose(None, ["4.1"], [DAY_MS, 2 * DAY_MS], [])
+    basis, played = broker_settings.choose_scenarios(None, ["4.1"], [DAY_MS, 2 * DAY_MS], [])
     options = TableOptions(played, DAY_MS, DAY_MS)
-    analysis = Analysis(engine(), find([str(tmp_path)]).files, basis, None, options)
+    analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis, None, options)
     assert [row["live_offsets"] for row in dicts(analysis, "whatif")] == [1, 1]
 
 
 def tables(engine: Make, path: Path) -> dict[str, list[dict[str, Any]]]:
-    basis = broker_settings.basis(None, "4.1", 7 * DAY_MS, None)
-    analysis = Analysis(engine(), find([str(path)]).files, basis)
+    basis = broker_settings.settings_from(None, "4.1", 7 * DAY_MS, None)
+    analysis = Analysis(engine(), find_inputs([str(path)]).files, basis)
     return {
         name: dicts(analysis, name) for name in ("live", "removals", "overdue", "groups", "quality")
     }
@@ -111,8 +111,8 @@ def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> N
         ),
         path,
     )  # fmt: skip
-    basis = broker_settings.basis(None, "4.1", 7 * DAY_MS, None)
-    analysis = Analysis(engine(), find([str(path)]).files, basis)
+    basis = broker_settings.settings_from(None, "4.1", 7 * DAY_MS, None)
+    analysis = Analysis(engine(), find_inputs([str(path)]).files, basis)
     assert [row["group"] for row in dicts(analysis, "live")] == ["a", "c"]
     # Each reason once, however many partitions the file has, and no row of the file's own.
     (file,) = dicts(analysis, "quality")
@@ -138,7 +138,7 @@ def test_parquet_that_can_no_longer_be_read(
         parquet.write_table(pa.Table.from_pylist([row], kinds), tmp_path / f"{name}.parquet")
     pieces = parquet_rows.pieces
 
-    def fails(path: str, start: int, end: int) -> Iterator[Piece]:
+    def fails(path: str, start: int, end: int) -> Iterator[RecordBlock]:
         yield from pieces(path, start, end)
         if "broken" in path:
             raise OSError("Corrupt snappy compressed data.")

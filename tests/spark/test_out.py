@@ -15,6 +15,7 @@ import pytest
 
 from kgtool.analysis import schema
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import AnalysisError, UsageError
@@ -48,8 +49,8 @@ def log(folder: Path, *groups: str) -> Path:
 
 
 def analysis(engine: Make, path: Path) -> Analysis:
-    basis = broker_settings.basis(None, "4.1", None, None)
-    return Analysis(engine(), broker_settings.find([str(path)]).files, basis)
+    basis = broker_settings.settings_from(None, "4.1", None, None)
+    return Analysis(engine(), find_inputs([str(path)]).files, basis)
 
 
 def there(out: Path) -> set[str]:
@@ -86,11 +87,9 @@ def test_the_files_hold_what_the_tables_say(
     """Several tasks write at once: each row is in one file, and empty tables have one too."""
     monkeypatch.setattr(engine, "TASK_BYTES", 1000)
     write_log(tmp_path / "log", 1, kip_848=False, groups_in_all=10)
-    basis = broker_settings.basis(None, "2.4", 60_000, 5000)
+    basis = broker_settings.settings_from(None, "2.4", 60_000, 5000)
     options = TableOptions(SCENARIOS, 300_000, 10_000, gaps=True)
-    found = Analysis(
-        engine(), broker_settings.find([str(tmp_path / "log")]).files, basis, None, options
-    )
+    found = Analysis(engine(), find_inputs([str(tmp_path / "log")]).files, basis, None, options)
     out = str(tmp_path / "out")
     place = out_place(getattr(found.engine, "session", None), out, overwrite=False)
     names = write_tables(found, place)
@@ -162,7 +161,7 @@ def test_workers_whose_disks_are_their_own(tmp_path: Path) -> None:
         def write(self, *_: Any) -> None:
             pass
 
-    one = Analysis(Far(), [], broker_settings.basis(None, "4.1", None, None))  # type: ignore[arg-type]
+    one = Analysis(Far(), [], broker_settings.settings_from(None, "4.1", None, None))  # type: ignore[arg-type]
     one._made.add("live")
     with pytest.raises(AnalysisError, match="name a URL that every worker can write to"):
         write_tables(one, out_place(None, str(tmp_path / "out"), overwrite=False), ["live"])

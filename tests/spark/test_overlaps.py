@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from tests.analysis.writer import Raw, batch, offset_key, offset_value
 from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS
@@ -19,8 +20,8 @@ SEGMENTS = DATA / "retention-truth" / "4.3.1" / "segments"
 
 
 def tables(engine: Make, *paths: Path) -> dict[str, Any]:
-    basis = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
-    files = broker_settings.find([str(path) for path in paths]).files
+    basis = broker_settings.settings_from(None, "4.1", RETENTION_MS, INTERVAL_MS)
+    files = find_inputs([str(path) for path in paths]).files
     analysis = Analysis(engine(), files, basis, None, TableOptions(bucket_ms=10_000))
     names = ("live", "removals", "groups", "metrics", "partitions")
     return {name: sorted(map(str, dicts(analysis, name))) for name in names}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis
 from kgtool.protocol.plan import encode
 from kgtool.records import record_types
@@ -207,8 +208,8 @@ def test_same_rows_as_the_replay(engine: Make, tmp_path: Path, name: str) -> Non
     rules = RULE_SETS[name]
     # A Scala coordinator never met the records of KIP-848.
     entries = write_log(tmp_path, SEED, kip_848=rules.new_coordinator)
-    basis = broker_settings.basis(None, name, RETENTION_MS, 5000)
-    analysis = Analysis(engine(), broker_settings.find([str(tmp_path)]).files, basis)
+    basis = broker_settings.settings_from(None, name, RETENTION_MS, 5000)
+    analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis)
     found = Counter(map(tuple, rows_of(analysis, "removals")))
     expected = Counter(row[:7] for row in audit(entries, rules, RETENTION_MS))
     assert sum(expected.values()) > 500

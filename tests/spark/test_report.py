@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.report import facts, html_page
@@ -48,15 +49,13 @@ def written(
     engine: Make, folder: Path, as_of_ms: int | None, path: Path, **times: int
 ) -> dict[str, Any]:
     """Write a report; what it shows beside the rows."""
-    basis = broker_settings.basis(None, "4.1", times["retention_ms"], times["interval_ms"])
+    basis = broker_settings.settings_from(None, "4.1", times["retention_ms"], times["interval_ms"])
     scenarios = tuple(
         Scenario(RULE_SETS[name], basis.retention_ms, basis.check_interval_ms)
         for name in ("4.1", "2.4")
     )
     options = TableOptions(scenarios, 3 * DAY_MS, times["bucket_ms"], days=3)
-    analysis = Analysis(
-        engine(), broker_settings.find([str(folder)]).files, basis, as_of_ms, options
-    )
+    analysis = Analysis(engine(), find_inputs([str(folder)]).files, basis, as_of_ms, options)
     data = facts.collect(analysis, "q40DS-_XRlyDdWH1nhdT2g")
     html_page.write(path, data, partial(facts.rows, analysis))
     return data
@@ -152,13 +151,13 @@ def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path
 def test_a_report_has_its_rows_in_one_order(spark: Any, tmp_path: Path) -> None:
     """Was: rows of as many commits, say, came in any order, another one in every run."""
     write_log(tmp_path, 5, kip_848=True, groups_in_all=60)
-    basis = broker_settings.basis(None, "4.1", LOG_RETENTION_MS, INTERVAL_MS)
+    basis = broker_settings.settings_from(None, "4.1", LOG_RETENTION_MS, INTERVAL_MS)
     scenarios = tuple(
         Scenario(RULE_SETS["4.1"], retention_ms, INTERVAL_MS)
         for retention_ms in (LOG_RETENTION_MS, LOG_RETENTION_MS // 2)
     )
     options = TableOptions(scenarios, 3 * DAY_MS, 60_000, days=3, gaps=True)
-    files = broker_settings.find([str(tmp_path)]).files
+    files = find_inputs([str(tmp_path)]).files
     one, other = (
         Analysis(each, files, basis, None, options) for each in (LocalEngine(), SparkEngine(spark))
     )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.discover import find
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.input.readers.cluster import find_cluster
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.engine import SparkEngine
@@ -84,7 +84,7 @@ def tombstones(kafka: Cluster, export: Path) -> Counter[tuple[Any, ...]]:
 
 
 def tables(spark: Any, inputs: Any, *names: str, settings: Any = None) -> dict[str, list[Row]]:
-    basis = broker_settings.basis(inputs.manifest, "auto", None, None)
+    basis = broker_settings.settings_from(inputs.manifest, "auto", None, None)
     assert (basis.retention_ms, basis.check_interval_ms) == (RETENTION_MS, INTERVAL_MS)
     assert basis.assumed == []
     analysis = Analysis(SparkEngine(spark, settings), inputs.files, basis)
@@ -96,7 +96,7 @@ def test_every_tombstone_is_explained(spark: Any, world: World, tmp_path: Path) 
     done = kgtool("export", "--bootstrap-server", world.kafka.bootstrap, "--out", str(out))
     assert done.status == 0, done.err
     written = tombstones(world.kafka, out)
-    found = tables(spark, find([str(out)]), "removals", "live", "overdue")
+    found = tables(spark, find_inputs([str(out)]), "removals", "live", "overdue")
     rows = found["removals"]
     assert (
         Counter(

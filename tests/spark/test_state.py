@@ -14,14 +14,15 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kgtool.analysis.decode.segments import scan
-from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.spark import read
 from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.analysis.spark.output_folder import Folder
 from kgtool.analysis.spark.remote import Store
-from kgtool.analysis.state import State, told
+from kgtool.analysis.state import State, state_options
 from kgtool.cli.app.main import main
 from kgtool.errors import ConfigError
 from tests.analysis import writer
@@ -42,12 +43,14 @@ def run(
     make: Make, paths: list[Path], folder: Path | None = None, names: Sequence[str] = NAMES
 ) -> dict[str, list[str]]:
     """All tables, of a run of its own or of one that goes on from ``folder``."""
-    inputs = broker_settings.find([str(path) for path in paths])
+    inputs = find_inputs([str(path) for path in paths])
     state = State(Folder(str(folder)), rebuild=False) if folder else None
     inputs = state.unread(inputs) if state else inputs
-    basis, played = scenarios.choose(None, ["4.1"], OPTIONS["retention"], [5000], OPTIONS["wrote"])
+    basis, played = broker_settings.choose_scenarios(
+        None, ["4.1"], OPTIONS["retention"], [5000], OPTIONS["wrote"]
+    )
     if state:
-        state.check(told(basis, played, 60_000))
+        state.check(state_options(basis, played, 60_000))
     options = TableOptions(played, 3_600_000, 60_000)
     analysis = Analysis(make(), inputs.files, basis, None, options, state)
     tables = {name: sorted(map(str, dicts(analysis, name))) for name in names}
@@ -278,3 +281,9 @@ def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read == [2, 1]
     run(LocalEngine, [place], tmp_path / "state")
     assert read == [2, 1]
+
+
+def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"kgtool_state": 1, "seen": {}, "lacks": 0}')
+    with pytest.raises(ConfigError, match=r"state.json can't be read: give --rebuild"):
+        State(Folder(str(tmp_path)), rebuild=False)

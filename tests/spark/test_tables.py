@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.tables.totals import growth
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, Truth, truth
@@ -25,8 +26,8 @@ LOADED_BY_NONE = 3
 @pytest.fixture(scope="module", params=RULES)
 def run(request: pytest.FixtureRequest, engine: Make) -> tuple[str, Analysis, Truth]:
     name = request.param
-    found = broker_settings.find([str(DATA / name / "segments")])
-    basis = broker_settings.basis(None, RULES[name], RETENTION_MS, INTERVAL_MS)
+    found = find_inputs([str(DATA / name / "segments")])
+    basis = broker_settings.settings_from(None, RULES[name], RETENTION_MS, INTERVAL_MS)
     recorded = truth(name)
     # The broker ran on after its last record, so everything due until then has to be gone.
     options = TableOptions(bucket_ms=BUCKET_MS)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention.audit import audit
 from kgtool.retention.history import History, read_entry
@@ -38,8 +39,8 @@ class Tables(NamedTuple):
 @pytest.fixture(scope="module", params=RULES)
 def tables(request: pytest.FixtureRequest, engine: Make) -> Tables:
     run = request.param
-    found = broker_settings.find([str(DATA / run)])
-    basis = broker_settings.basis(None, RULES[run], RETENTION_MS, INTERVAL_MS)
+    found = find_inputs([str(DATA / run)])
+    basis = broker_settings.settings_from(None, RULES[run], RETENTION_MS, INTERVAL_MS)
     analysis = Analysis(engine(), found.files, basis)
     return Tables(run, *[rows_of(analysis, name) for name in ("live", "removals", "quality")])
 

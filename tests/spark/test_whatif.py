@@ -16,7 +16,8 @@ from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif.offset_intervals import intervals_by_scenario
 from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.retention.rules import RULE_SETS
@@ -82,9 +83,9 @@ def test_spark_removes_what_the_simulation_does(
 ) -> None:
     author = RULE_SETS[written_by]
     entries = write_log(tmp_path, 11, kip_848=author.new_coordinator, groups_in_all=45)
-    basis = broker_settings.basis(None, written_by, RETENTION_MS, 5000)
+    basis = broker_settings.settings_from(None, written_by, RETENTION_MS, 5000)
     options = TableOptions(SCENARIOS, HORIZON_MS)
-    analysis = Analysis(engine(), broker_settings.find([str(tmp_path)]).files, basis, None, options)
+    analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis, None, options)
     found_lives = list(played(analysis))
     end = analysis.end_ms
     assert end == max(entry.timestamp_ms for entry in entries)

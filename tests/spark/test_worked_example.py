@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
+from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS
@@ -184,14 +185,14 @@ Tables = dict[str, list[Any]]
 def tables(engine: Make, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     folder = tmp_path_factory.mktemp("log")
     write(folder)
-    basis = broker_settings.basis(MANIFEST, "auto", None, None)
+    basis = broker_settings.settings_from(MANIFEST, "auto", None, None)
     assert (basis.rules.name, basis.assumed) == ("4.1", [])
     scenarios = tuple(
         Scenario(RULE_SETS[rules], retention * DAY_MS, interval * HOUR_MS)
         for rules, retention, interval in SCENARIOS
     )
     options = TableOptions(scenarios, HORIZON_DAYS * DAY_MS, DAY_MS)
-    analysis = Analysis(engine(), broker_settings.find([str(folder)]).files, basis, None, options)
+    analysis = Analysis(engine(), find_inputs([str(folder)]).files, basis, None, options)
     names = [name for name in analysis.names() if name != "quality"]
     return {name: rows_of(analysis, name) for name in names}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kgtool.analysis.decode.batches import Decoded, read_headers
+from kgtool.analysis.decode.batches import LogRecords, read_headers
 from kgtool.analysis.decode.segments import Chunk
 from kgtool.analysis.decode.vector_reader import View
 from kgtool.records.batch import PREFIX_SIZE
@@ -45,7 +45,7 @@ def without_batches(chunk: Chunk, spans: Spans) -> tuple[Chunk, int]:
     return chunk._replace(starts=at[~known].tolist()), int(size.sum())
 
 
-def without_records(records: Decoded, spans: Spans) -> Decoded:
+def without_records(records: LogRecords, spans: Spans) -> LogRecords:
     """The records whose offsets are not among those."""
     known = np.zeros(len(records.log_offset), dtype=np.bool_)
     for start, end in spans:

@@ -27,7 +27,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
 
-class Decoded(NamedTuple):
+class LogRecords(NamedTuple):
     """The records of a chunk in log order; arrays with one entry a record."""
 
     view: View
@@ -52,10 +52,10 @@ class Decoded(NamedTuple):
         sizes: Ints = self.key_size[index] + np.maximum(self.value_size[index], 0)
         return sizes
 
-    def only(self, which: Bools) -> Decoded:
+    def only(self, which: Bools) -> LogRecords:
         """Those for which ``which`` is set."""
         columns: list[Any] = [None if each is None else each[which] for each in self[1:]]
-        return Decoded(self.view, *columns)
+        return LogRecords(self.view, *columns)
 
 
 HEADER = np.dtype([
@@ -75,7 +75,7 @@ def read_headers(view: View, at: Ints) -> Headers:
     return view.structs(HEADER, at).astype(_INTS)
 
 
-def read_chunk(chunk: Chunk) -> tuple[Decoded, list[Note]]:
+def read_chunk(chunk: Chunk) -> tuple[LogRecords, list[Note]]:
     """Every record of the chunk's sound batches, and a note for each of the others."""
     view, at = View(chunk.data), np.array(chunk.starts, dtype=np.int64)
     headers = read_headers(view, at)
@@ -93,7 +93,7 @@ def read_chunk(chunk: Chunk) -> tuple[Decoded, list[Note]]:
     attributes = header["attributes"]
     own_time = header["base_timestamp"] + records.timestamp_delta
     appended = (attributes & LOG_APPEND_TIME) != 0
-    decoded = Decoded(
+    decoded = LogRecords(
         view=view,
         log_offset=header["base_offset"] + records.offset_delta,
         timestamp_ms=np.where(appended, header["max_timestamp"], own_time),

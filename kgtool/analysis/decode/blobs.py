@@ -26,8 +26,8 @@ COLUMNS: Final = {
     schema.KIND_COUNT: ("timestamp_ms", "group", "commits", "records", "bytes"),
     schema.KIND_EPOCH: (*_RECORD, "commits"),
     schema.KIND_QUALITY: (
-        *_RECORD, "path", "partition", "reason", "records", "position", "bytes", "damage", "lacks",
-        "offset", "first_ms", "commits",
+        *_RECORD, "path", "partition", "reason", "records", "position", "bytes", "damage",
+        "missing", "offset", "first_ms", "commits",
     ),
 }  # fmt: skip
 """Of rows of ``schema.RECORDS``, by their kind."""

@@ -1,4 +1,4 @@
-"""Commits and tombstones of offsets: the rows of ``schema.RECORDS`` that matter of a chunk.
+"""OffsetRecords and tombstones of offsets: the rows of ``schema.RECORDS`` that matter of a chunk.
 
 A key's commits supersede each other, so of a run of ordinary commits in one chunk only the last
 is passed on, with the number of records it stands for: what leaves this module is about as large
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kgtool.analysis import schema
 from kgtool.analysis.decode import offsets
 from kgtool.analysis.decode.already_read import Seen
-from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.batches import LogRecords
 from kgtool.analysis.decode.job_progress import Tally
 from kgtool.analysis.decode.rows import Source, note_lost, rows
 from kgtool.analysis.decode.segments import Note
@@ -29,7 +29,7 @@ REASON_VALUE = "malformed value"
 REASON_UNKNOWN_VALUE = "unknown offset commit value version {}"
 
 
-class Detail(NamedTuple):
+class DecodeOptions(NamedTuple):
     """How much of the past to pass on, beyond what is live and what went."""
 
     grids: tuple[int, ...] = ()
@@ -51,20 +51,20 @@ class Detail(NamedTuple):
     """What was read before, and is left out."""
 
 
-class Commits(NamedTuple):
+class OffsetRecords(NamedTuple):
     """Offset records that can be used, tombstones among them; one array entry each."""
 
     place: Ints
     """Which of the chunk's records."""
     tombstone: Bools
-    values: offsets.Values
+    values: offsets.OffsetValues
     pending: Bools
     """Within a transaction."""
 
 
-def usable(
-    records: Decoded, index: Ints, position: int, notes: list[Note], detail: Detail
-) -> Commits:
+def valid_records(
+    records: LogRecords, index: Ints, position: int, notes: list[Note], detail: DecodeOptions
+) -> OffsetRecords:
     """Those of the offset records at ``index`` that are sound; the others are noted."""
     view = records.view
     sound = offsets.sound_keys(view, records.key_at[index], records.key_size[index])
@@ -72,22 +72,22 @@ def usable(
     index = index[sound]
     values = offsets.read_values(view, records.value_at[index], records.value_size[index])
     tombstone = records.value_size[index] < 0
-    fine = tombstone | values.fine
-    _note_values(values, fine, position, notes)
-    index = index[fine]
+    valid = tombstone | values.valid
+    _note_values(values, valid, position, notes)
+    index = index[valid]
     pending = records.transactional[index]
     if detail.by_producer:
         pending = records.producer_id[index] != -1
-    return Commits(index, tombstone[fine], values.only(fine), pending)
+    return OffsetRecords(index, tombstone[valid], values.only(valid), pending)
 
 
 def offset_rows(
-    records: Decoded,
+    records: LogRecords,
     key_type: Ints,
-    some: Commits,
-    keys: offsets.Keys,
+    some: OffsetRecords,
+    keys: offsets.OffsetKeys,
     ended: list[tuple[str, int]],
-    detail: Detail,
+    detail: DecodeOptions,
 ) -> dict[str, Any]:
     """Columns of the offset rows that matter; ``ended`` are the groups' tombstones."""
     view = records.view
@@ -125,7 +125,7 @@ def offset_rows(
 
 
 class _Runs(NamedTuple):
-    """Commits of one key that nothing looks at before the next one; one entry a record."""
+    """OffsetRecords of one key that nothing looks at before the next one; one entry a record."""
 
     last: Bools
     """Whether the record ends its run: the others are superseded."""
@@ -136,7 +136,7 @@ class _Runs(NamedTuple):
 
 
 def _runs(
-    some: Commits, keys: offsets.Keys, epoch: Ints, creates: Bools, apart: list[Ints]
+    some: OffsetRecords, keys: offsets.OffsetKeys, epoch: Ints, creates: Bools, apart: list[Ints]
 ) -> _Runs:
     """Find the runs; commits with different numbers in any of ``apart`` are not of one run."""
     order = np.argsort(keys.code, kind="stable")
@@ -165,7 +165,7 @@ def _check_after(at_ms: Ints, interval_ms: int) -> Ints:
     return -(-at_ms // interval_ms)
 
 
-def _group_epochs(index: Ints, keys: offsets.Keys, ended: list[tuple[str, int]]) -> Ints:
+def _group_epochs(index: Ints, keys: offsets.OffsetKeys, ended: list[tuple[str, int]]) -> Ints:
     """A number for each row that differs before and behind each tombstone of the row's group."""
     codes = {group: code for code, group in enumerate(keys.groups.to_pylist())} if ended else {}
     stops = sorted((codes[group], at) for group, at in ended if group in codes)
@@ -189,8 +189,10 @@ def _first_commits(group: Ints, epoch: Ints, commit: Bools) -> Bools:
     return result
 
 
-def _note_values(values: offsets.Values, usable: Bools, position: int, notes: list[Note]) -> None:
-    bad = values.version[~usable]
+def _note_values(
+    values: offsets.OffsetValues, valid_records: Bools, position: int, notes: list[Note]
+) -> None:
+    bad = values.version[~valid_records]
     known = (bad >= 0) & (bad <= offsets.NEWEST_VALUE)
     for version in np.unique(bad[~known]).tolist():
         reason = REASON_UNKNOWN_VALUE.format(version) if version >= 0 else REASON_VALUE
@@ -198,16 +200,20 @@ def _note_values(values: offsets.Values, usable: Bools, position: int, notes: li
     note_lost(notes, REASON_VALUE, int(known.sum()), position)
 
 
-def _epochs(records: Decoded, index: Ints, null: Bools) -> Any:
+def _epochs(records: LogRecords, index: Ints, null: Bools) -> Any:
     if records.producer_epoch is None:
         return pa.nulls(len(index), pa.int32())
     return _masked(records.producer_epoch[index].astype(np.int32), null)
 
 
 def count_rows(
-    source: Source, records: Decoded, some: Commits, keys: offsets.Keys, own: dict[str, Any],
+    source: Source,
+    records: LogRecords,
+    some: OffsetRecords,
+    keys: offsets.OffsetKeys,
+    own: dict[str, Any],
     bucket_ms: int | None,
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """What each group wrote in each time bucket, transactional commits included."""
     if bucket_ms is None:
         return

@@ -10,14 +10,14 @@ import numpy as np
 from kgtool.analysis import schema
 from kgtool.analysis.decode import group_records, offsets
 from kgtool.analysis.decode.already_read import without_batches, without_records
-from kgtool.analysis.decode.batches import REASON_CRC, Decoded, read_chunk
+from kgtool.analysis.decode.batches import REASON_CRC, LogRecords, read_chunk
 from kgtool.analysis.decode.commits import (
     REASON_KEY,
     REASON_VALUE,
-    Detail,
+    DecodeOptions,
     count_rows,
     offset_rows,
-    usable,
+    valid_records,
 )
 from kgtool.analysis.decode.rows import (
     Source,
@@ -43,34 +43,34 @@ FAR_MS = 1 << 61
 times fit into an int64 whatever a broken clock wrote."""
 
 
-class Piece(NamedTuple):
+class RecordBlock(NamedTuple):
     """Records that were not read from a segment."""
 
     position: int
     """Where in the file they begin."""
     size: int
     """Bytes that they take there."""
-    records: Decoded
+    records: LogRecords
     notes: list[Note]
     partition: int | None = None
     """Of ``__consumer_offsets``, where a file holds several."""
 
 
-Part = Chunk | Piece | Note
+Content = Chunk | RecordBlock | Note
 
 
 def decode_splits(
     rows: Iterable[Mapping[str, Any]],
     as_of_ms: int | None,
-    detail: Detail,
-    parts: Callable[[Mapping[str, Any]], Iterator[Part]],
+    detail: DecodeOptions,
+    parts: Callable[[Mapping[str, Any]], Iterator[Content]],
 ) -> Iterator[Any]:
     """Rows of ``schema.SPLITS`` in, Arrow batches of ``schema.RECORDS`` out.
 
     :param parts: what there is in a row (``ranges.parts``).
     """
     for row in rows:
-        source = Source(row["path"], row["partition"], row.get("lacks") or 0)
+        source = Source(row["path"], row["partition"], row.get("missing") or 0)
         yield file_row(source)
         try:
             for part in parts(row):
@@ -81,16 +81,18 @@ def decode_splits(
             yield from note_rows(source, [Note(why, row["start"], size)])
 
 
-def decode_part(source: Source, part: Part, as_of_ms: int | None, detail: Detail) -> Iterator[Any]:
+def decode_part(
+    source: Source, part: Content, as_of_ms: int | None, detail: DecodeOptions
+) -> Iterator[Any]:
     """The rows of one chunk, or of a note that the reader of the file made."""
     if isinstance(part, Note):
         yield from note_rows(source, [part])
         return
     lost = 0
-    if isinstance(part, Piece) and part.partition is not None:
+    if isinstance(part, RecordBlock) and part.partition is not None:
         source = source._replace(partition=part.partition)
     spans = (detail.seen or {}).get(source.partition, ())
-    if isinstance(part, Piece):
+    if isinstance(part, RecordBlock):
         records, notes, size = part.records, part.notes, part.size
         lost = sum(note.records for note in notes if note.reason != REASON_CRC)
     else:
@@ -112,7 +114,7 @@ def decode_part(source: Source, part: Part, as_of_ms: int | None, detail: Detail
 
 
 def _decode(
-    source: Source, records: Decoded, position: int, notes: list[Note], detail: Detail
+    source: Source, records: LogRecords, position: int, notes: list[Note], detail: DecodeOptions
 ) -> Iterator[Any]:
     """Offset, group and marker rows; what can't be used is noted."""
     key_type = np.where(records.key_size >= 2, records.view.i16(records.key_at), -1)
@@ -128,7 +130,7 @@ def _decode(
     markers = _markers(records, np.flatnonzero(control), position, notes)
     yield from batches(source, schema.KIND_MARKER, records, markers)
     index = np.flatnonzero(is_offset)
-    commits = usable(records, index, position, notes, detail)
+    commits = valid_records(records, index, position, notes, detail)
     at, size = records.key_at[commits.place], records.key_size[commits.place]
     keys = offsets.read_keys(records.view, at, size)
     yield from count_rows(source, records, commits, keys, groups, detail.bucket_ms)
@@ -140,7 +142,7 @@ def _decode(
 
 
 def _group_rows(
-    records: Decoded, key_type: Ints, some: Bools, position: int, notes: list[Note]
+    records: LogRecords, key_type: Ints, some: Bools, position: int, notes: list[Note]
 ) -> tuple[dict[str, Any], list[tuple[str, int]]]:
     """Columns of the group rows, and where in the chunk which groups ended."""
     options = np.flatnonzero(some & np.isin(key_type, list(group_records.DECODED_TYPES)))
@@ -172,14 +174,14 @@ def _group_rows(
     return columns, [(groups[place], index[place]) for place in np.flatnonzero(gone)]
 
 
-def _bytes(data: memoryview, records: Decoded, place: int) -> tuple[bytes, bytes | None]:
+def _bytes(data: memoryview, records: LogRecords, place: int) -> tuple[bytes, bytes | None]:
     key_at, value_at = int(records.key_at[place]), int(records.value_at[place])
     value_size = int(records.value_size[place])
     key = bytes(data[key_at : key_at + int(records.key_size[place])])
     return key, None if value_size < 0 else bytes(data[value_at : value_at + value_size])
 
 
-def _markers(records: Decoded, index: Ints, position: int, notes: list[Note]) -> dict[str, Any]:
+def _markers(records: LogRecords, index: Ints, position: int, notes: list[Note]) -> dict[str, Any]:
     # ControlRecordType: version i16, type i16.
     kind = np.where(records.key_size[index] >= 4, records.view.i16(records.key_at[index] + 2), -1)
     ends = (kind == ABORT) | (kind == COMMIT)
@@ -195,7 +197,7 @@ def _markers(records: Decoded, index: Ints, position: int, notes: list[Note]) ->
 # --- rows ----------------------------------------------------------------------------------------
 
 
-def _until(records: Decoded, as_of_ms: int, position: int, notes: list[Note]) -> Decoded:
+def _until(records: LogRecords, as_of_ms: int, position: int, notes: list[Note]) -> LogRecords:
     early = records.timestamp_ms <= as_of_ms
     if not early.all():
         notes.append(Note(REASON_AFTER, position, 0, int((~early).sum()), damage=False))

@@ -17,7 +17,7 @@ from kgtool.analysis.decode.vector_reader import Bools, Ints, View
 NEWEST_VALUE = 4
 
 
-class Keys(NamedTuple):
+class OffsetKeys(NamedTuple):
     """Distinct (group, topic, partition) of many keys."""
 
     code: Ints
@@ -32,10 +32,10 @@ class Keys(NamedTuple):
     """One entry a distinct key."""
 
 
-class Values(NamedTuple):
+class OffsetValues(NamedTuple):
     """OffsetCommitValues, one array entry each."""
 
-    fine: Bools
+    valid: Bools
     """False where the value is damaged or of a version that is not known."""
     version: Ints
     offset: Ints
@@ -46,10 +46,10 @@ class Values(NamedTuple):
     topic_id_at: Ints
     """Position of the 16 bytes, -1 where there is none."""
 
-    def only(self, which: Bools) -> Values:
+    def only(self, which: Bools) -> OffsetValues:
         """Those for which ``which`` is set."""
         columns: list[Any] = [column[which] for column in self]
-        return Values(*columns)
+        return OffsetValues(*columns)
 
 
 def sound_keys(view: View, at: Ints, size: Ints) -> Bools:
@@ -62,7 +62,7 @@ def sound_keys(view: View, at: Ints, size: Ints) -> Bools:
     return sound
 
 
-def read_keys(view: View, at: Ints, size: Ints) -> Keys:
+def read_keys(view: View, at: Ints, size: Ints) -> OffsetKeys:
     """The distinct keys among sound ones."""
     # The two bytes of the key type are left out: a commit under type 0 is the same offset.
     code, first = distinct(view, at + 2, size - 2)
@@ -71,7 +71,7 @@ def read_keys(view: View, at: Ints, size: Ints) -> Keys:
     topic_at = at + 4 + group_size
     topic_size = view.i16(topic_at)
     groups = strings(view, at + 4, group_size).dictionary_encode()
-    return Keys(
+    return OffsetKeys(
         code=code,
         group_code=groups.indices.to_numpy().astype(np.int64),
         groups=groups.dictionary,
@@ -111,7 +111,7 @@ def _ranges(view: View, at: Ints, size: Ints) -> Any:
     return array.take(pa.array(place))
 
 
-def read_values(view: View, at: Ints, size: Ints) -> Values:
+def read_values(view: View, at: Ints, size: Ints) -> OffsetValues:
     """OffsetCommitValues of any version, from non-null values."""
     version = np.where(size >= 2, view.i16(at), -1)
     flexible = version == NEWEST_VALUE
@@ -124,8 +124,8 @@ def read_values(view: View, at: Ints, size: Ints) -> Values:
     end = behind + np.where(version == 1, 16, 8)
     topic_id_at, tags_end = _topic_id(view, end, at + size, flexible & sound)
     known = (version >= 0) & (version <= NEWEST_VALUE)
-    return Values(
-        fine=known & sound & (np.where(flexible, tags_end, end) <= at + size),
+    return OffsetValues(
+        valid=known & sound & (np.where(flexible, tags_end, end) <= at + size),
         version=version,
         offset=view.i64(at + 2),
         commit_timestamp_ms=view.i64(behind),

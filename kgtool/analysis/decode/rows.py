@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
-from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.batches import LogRecords
 from kgtool.analysis.decode.segments import Note
 
 AHEAD_MS = 86_400_000
@@ -23,7 +23,7 @@ class Source(NamedTuple):
 
     path: str
     partition: int
-    lacks: int = 0
+    missing: int = 0
     """Bits of ``kgtool.analysis.missing_data``."""
 
 
@@ -32,7 +32,9 @@ def file_row(source: Source) -> Any:
     return rows(source, schema.KIND_QUALITY, 1, {"path": [source.path], "records": [0]})
 
 
-def batches(source: Source, kind: str, records: Decoded, columns: dict[str, Any]) -> Iterator[Any]:
+def batches(
+    source: Source, kind: str, records: LogRecords, columns: dict[str, Any]
+) -> Iterator[Any]:
     """One Arrow batch of the records at ``columns["index"]``, with the columns of its kind."""
     index = columns["index"]
     if len(index):
@@ -59,10 +61,10 @@ def _column(values: Any, kind: Any) -> Any:
     return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
 
 
-def read_row(source: Source, records: Decoded, size: int, lost: int, now_ms: int | None) -> Any:
+def read_row(source: Source, records: LogRecords, size: int, lost: int, now_ms: int | None) -> Any:
     """The quality row that counts what was read; ``lost`` records more could not be used."""
     # A place in a file is no offset.
-    has_offsets = len(records.log_offset) and not source.lacks & (
+    has_offsets = len(records.log_offset) and not source.missing & (
         missing_data.TIMES | missing_data.PLACES
     )
     at_ms = records.timestamp_ms
@@ -76,12 +78,12 @@ def read_row(source: Source, records: Decoded, size: int, lost: int, now_ms: int
         "commits": [len(at_ms) - len(past)],
         "records": [len(at_ms) + lost],
         "bytes": [size],
-        "lacks": [source.lacks],
+        "missing": [source.missing],
     }
     return rows(source, schema.KIND_QUALITY, 1, columns)
 
 
-def epoch_rows(source: Source, records: Decoded) -> Iterator[Any]:
+def epoch_rows(source: Source, records: LogRecords) -> Iterator[Any]:
     """A row for the first record of each epoch of the partition's leader."""
     if records.leader_epoch is None or not len(records.log_offset):
         return

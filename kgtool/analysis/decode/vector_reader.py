@@ -40,7 +40,7 @@ class View:
         return memoryview(self.bytes.data)
 
     def structs(self, kind: np.dtype[np.void] | str, positions: Ints) -> NDArray[np.void]:
-        """Values of a numpy type, all of which lie inside."""
+        """OffsetValues of a numpy type, all of which lie inside."""
         count = max(len(self.bytes) - np.dtype(kind).itemsize + 1, 0)
         view: NDArray[np.void] = np.ndarray((count,), kind, self.bytes, 0, (1,))
         return view[positions]
@@ -85,7 +85,7 @@ class View:
         return ((value >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(value & 1), behind
 
 
-class Records(NamedTuple):
+class RecordPositions(NamedTuple):
     """The records of all good batches, in the order of the batches; one array entry each."""
 
     batch: Ints
@@ -101,10 +101,12 @@ class Records(NamedTuple):
     """Bytes; -1 for null, a tombstone."""
 
 
-_FIELDS = len(Records._fields) - 1
+_FIELDS = len(RecordPositions._fields) - 1
 
 
-def read_records(view: View, starts: Ints, ends: Ints, counts: Ints) -> tuple[Records, Bools]:
+def read_records(
+    view: View, starts: Ints, ends: Ints, counts: Ints
+) -> tuple[RecordPositions, Bools]:
     """All records of the batches whose payloads lie at ``starts`` to ``ends``.
 
     ``counts`` are the record counts that the headers claim. Returns the records and one flag a
@@ -118,12 +120,12 @@ def read_records(view: View, starts: Ints, ends: Ints, counts: Ints) -> tuple[Re
     running = np.flatnonzero(counts > 0)
     step = 0
     while running.size > FEW:
-        fields, behind, fine = _one_record(view, cursor[running], ends[running])
+        fields, behind, valid = _one_record(view, cursor[running], ends[running])
         table[:, first[running] + step] = fields
         cursor[running] = behind
-        good[running[~fine]] = False
+        good[running[~valid]] = False
         step += 1
-        running = running[fine & (counts[running] > step)]
+        running = running[valid & (counts[running] > step)]
     for index in running.tolist():
         place = slice(int(first[index]) + step, int(first[index] + counts[index]))
         end, rows = _rest_of_batch(view, int(cursor[index]), int(ends[index]), place)
@@ -134,22 +136,22 @@ def read_records(view: View, starts: Ints, ends: Ints, counts: Ints) -> tuple[Re
     good &= cursor == ends
     batch = np.repeat(np.arange(len(counts)), counts)
     keep = good[batch]
-    return Records(batch[keep], *table[:, keep]), good
+    return RecordPositions(batch[keep], *table[:, keep]), good
 
 
 def _one_record(view: View, at: Ints, ends: Ints) -> tuple[Ints, Ints, Bools]:
     """One record at each position: its fields, the position behind it, whether it is sound."""
     size, at = view.varint(at)
     behind = at + size
-    fine = (size >= SMALLEST_RECORD - 1) & (behind <= ends)
+    valid = (size >= SMALLEST_RECORD - 1) & (behind <= ends)
     timestamp_delta, at = view.varint(at + 1)
     offset_delta, at = view.varint(at)
     key_size, key_at = view.varint(at)
     value_size, value_at = view.varint(key_at + _inside(key_size, ends))
-    fine &= (key_size >= -1) & (value_size >= -1) & (offset_delta >= 0)
-    fine &= value_at + _inside(value_size, ends) < behind
+    valid &= (key_size >= -1) & (value_size >= -1) & (offset_delta >= 0)
+    valid &= value_at + _inside(value_size, ends) < behind
     fields = np.stack((timestamp_delta, offset_delta, key_at, key_size, value_at, value_size))
-    return fields, np.where(fine, behind, 0), fine
+    return fields, np.where(valid, behind, 0), valid
 
 
 def _inside(size: Ints, ends: Ints) -> Ints:

@@ -74,7 +74,7 @@ def _unpacked(parts: list[Part], plan: FoldPlan) -> Kinds:
     )
     in_order = all(-1 < part.first <= part.last for part in some)
     in_order &= all(one.last < other.first for one, other in pairwise(some))
-    if plan.doubled or not in_order or sum(part.rows for part in some) <= compact.STEP:
+    if plan.overlapping or not in_order or sum(part.rows for part in some) <= compact.STEP:
         return unpack((part.kind, data) for part in parts for data in part.data)
     rest = [part for part in parts if part.kind != schema.KIND_OFFSET]
     found = unpack((part.kind, data) for part in rest for data in part.data)

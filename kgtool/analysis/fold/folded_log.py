@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.job_progress import Tally
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, words
@@ -18,7 +18,7 @@ from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.group_states import GroupStates
 from kgtool.analysis.fold.log import Log
 from kgtool.analysis.fold.offset_history import OffsetHistory, build_history
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 
@@ -43,11 +43,11 @@ class TableOptions(NamedTuple):
     idle_ms: int | None = None
     """... of groups that were idle this long."""
 
-    def detail(self, interval_ms: int) -> Detail:
+    def detail(self, interval_ms: int) -> DecodeOptions:
         """Which superseded commits the tables need, with that interval of the brokers' checks."""
         grids = {scenario.interval_ms for scenario in self.scenarios}
         grids |= {interval_ms} if self.gaps else set()
-        return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
+        return DecodeOptions(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
 class FoldPlan(NamedTuple):
@@ -60,7 +60,7 @@ class FoldPlan(NamedTuple):
     end_ms: int
     """The moment to which the log was read."""
     options: TableOptions
-    doubled: bool
+    overlapping: bool
     """Whether the same record may have been read more than once."""
     ends: dict[tuple[str, int], tuple[int | None, int | None]]
     """cluster.json's log start and end of topics' partitions."""
@@ -87,7 +87,7 @@ class FoldedLog:
 
     def __init__(self, partition: int, kinds: Kinds, plan: FoldPlan) -> None:
         self.partition, self.plan = partition, plan
-        self.log = Log(kinds, doubled=plan.doubled)
+        self.log = Log(kinds, overlapping=plan.overlapping)
         self.states = GroupStates(self.log, plan.rules)
 
     @cached_property

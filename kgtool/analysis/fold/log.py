@@ -95,17 +95,17 @@ class Markers(NamedTuple):
 class Log:
     """The decoded records of one partition, which come in any order."""
 
-    def __init__(self, kinds: Kinds, *, doubled: bool) -> None:
+    def __init__(self, kinds: Kinds, *, overlapping: bool) -> None:
         """Take the tables out of ``kinds``, which frees them.
 
-        :param doubled: whether the same record may be there more than once.
+        :param overlapping: whether the same record may be there more than once.
         """
-        self._doubled = doubled
+        self._doubled = overlapping
         self.notes = _rows(kinds, schema.KIND_QUALITY)
         self.counts = _rows(kinds, schema.KIND_COUNT)
         self.epochs = _rows(kinds, schema.KIND_EPOCH)
-        offsets = _in_order(kinds, schema.KIND_OFFSET, doubled)
-        own = _in_order(kinds, schema.KIND_GROUP, doubled)
+        offsets = _in_order(kinds, schema.KIND_OFFSET, overlapping)
+        own = _in_order(kinds, schema.KIND_GROUP, overlapping)
         both = [*offsets["group"].chunks, *own["group"].chunks]
         group, self.groups = texts(pa.chunked_array(both))
         size = len(offsets)
@@ -113,7 +113,7 @@ class Log:
         del offsets, both
         self.offsets, self.keys = self._offsets(columns, group[:size])
         self.group_records = _group_records(own, group[size:])
-        markers = _in_order(kinds, schema.KIND_MARKER, doubled)
+        markers = _in_order(kinds, schema.KIND_MARKER, overlapping)
         self.markers = Markers(
             ints(markers["log_offset"]), ints(markers["timestamp_ms"]),
             ints(markers["producer_id"]), bools(markers["committed"]),
@@ -149,10 +149,10 @@ class Log:
         return len(self.groups)
 
     @cached_property
-    def lacks(self) -> int:
+    def missing(self) -> int:
         """``missing_data`` bits of this partition's inputs."""
         missing = 0
-        for bits in pc.unique(self.notes["lacks"]).to_pylist():
+        for bits in pc.unique(self.notes["missing"]).to_pylist():
             missing |= bits or 0
         return missing
 
@@ -212,10 +212,10 @@ def _rows(kinds: Kinds, kind: str) -> Any:
     return kinds.pop(kind) if kind in kinds else empty(kind)
 
 
-def _in_order(kinds: Kinds, kind: str, doubled: bool) -> Any:
+def _in_order(kinds: Kinds, kind: str, overlapping: bool) -> Any:
     rows = _rows(kinds, kind)
     place = ints(rows["log_offset"])
-    if doubled:
+    if overlapping:
         _, first = np.unique(place, return_index=True)
         return rows.take(pa.array(first)) if len(first) < len(place) or _is_mixed(place) else rows
     return rows.take(pa.array(np.argsort(place, kind="stable"))) if _is_mixed(place) else rows

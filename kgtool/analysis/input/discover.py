@@ -22,15 +22,15 @@ from kgtool.analysis.input.input_files import (
     PARTITION,
     SEGMENT,
     TOPIC,
-    Entry,
     InputFile,
     Inputs,
+    ListedFile,
     Listing,
     is_empty_log,
     unquoted,
 )
 from kgtool.analysis.input.readers.text_ranges import SECTION
-from kgtool.analysis.input.resolve_inputs import join, settled
+from kgtool.analysis.input.resolve_inputs import merge, resolve
 from kgtool.errors import ConfigError
 from kgtool.text import listed
 
@@ -51,15 +51,15 @@ _BESIDES = re.compile(
 """Files that Kafka, Spark and kgtool keep beside the records."""
 
 
-def find(paths: Sequence[str]) -> Inputs:
+def find_inputs(paths: Sequence[str]) -> Inputs:
     """Look at the files and folders of this machine.
 
     Raises ConfigError if there is nothing to read, and nothing elsewhere either.
     """
     remote = [text for text in paths if is_remote(text)]
     here = [_look_at(text) for text in dict.fromkeys(paths) if text not in remote]
-    inputs = join(Inputs([], None, [], [], remote), *here)
-    return inputs if remote else settled(inputs)
+    inputs = merge(Inputs([], None, [], [], remote), *here)
+    return inputs if remote else resolve(inputs)
 
 
 def _look_at(text: str) -> Inputs:
@@ -68,7 +68,7 @@ def _look_at(text: str) -> Inputs:
         return Inputs([], None, [f"{text} does not exist."], [], [])
     if not path.is_dir() and not path.is_file():
         return Inputs([], None, [f"{text} is not a regular file: write it to one."], [], [])
-    return sort_out(_local_listing(path))
+    return classify(_local_listing(path))
 
 
 def is_remote(text: str) -> bool:
@@ -88,13 +88,13 @@ def local_path(text: str) -> Path:
 def _local_listing(path: Path) -> Listing:
     whole, manifest = path.absolute(), path / MANIFEST
     if not whole.is_dir():
-        return Listing(str(path), [Entry(str(whole), whole.stat().st_size)], _head, True)
+        return Listing(str(path), [ListedFile(str(whole), whole.stat().st_size)], _head, True)
     has_manifest = manifest.is_file()
     told = read_manifest(str(manifest), manifest.read_bytes()) if has_manifest else None
     return Listing(str(path), _walk(whole), _head, False, manifest=told)
 
 
-def _walk(folder: Path) -> Iterable[Entry]:
+def _walk(folder: Path) -> Iterable[ListedFile]:
     seen: set[str] = set()
     for base, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(base)
@@ -106,10 +106,10 @@ def _walk(folder: Path) -> Iterable[Entry]:
         for name in sorted(names):
             path = Path(base) / name
             if path.is_file():
-                yield Entry(str(path), path.stat().st_size)
+                yield ListedFile(str(path), path.stat().st_size)
 
 
-def _head(entry: Entry) -> bytes:
+def _head(entry: ListedFile) -> bytes:
     with Path(entry.path).open("rb") as file:
         return file.read(HEAD_BYTES)
 
@@ -128,7 +128,7 @@ def read_manifest(name: str, raw: bytes) -> dict[str, Any]:
 # --- one listing ---------------------------------------------------------------------------------
 
 
-def sort_out(listing: Listing) -> Inputs:
+def classify(listing: Listing) -> Inputs:
     """Tell what each file of a listing is."""
     found = Inputs([], listing.manifest, [], [], [])
     others: Counter[str] = Counter()
@@ -156,14 +156,14 @@ def sort_out(listing: Listing) -> Inputs:
     return found
 
 
-def _segment(entry: Entry, match: re.Match[str], listing: Listing) -> InputFile:
+def _segment(entry: ListedFile, match: re.Match[str], listing: Listing) -> InputFile:
     return InputFile(
         entry.path, formats.SEGMENT.name, int(match["partition"]), int(match["base"]), entry.size,
         root=listing.root, is_remote=listing.is_remote,
     )  # fmt: skip
 
 
-def _by_content(entry: Entry, listing: Listing) -> InputFile | str:
+def _by_content(entry: ListedFile, listing: Listing) -> InputFile | str:
     try:
         head = listing.head(entry)
     except OSError as error:
@@ -191,12 +191,12 @@ def _by_content(entry: Entry, listing: Listing) -> InputFile | str:
     partition, base = dumped
     separator = formats.separator(head, kind).decode() if listing.is_remote else ""
     return InputFile(
-        entry.path, kind.name, partition, base, entry.size, kind.lacks, 0, listing.root,
+        entry.path, kind.name, partition, base, entry.size, kind.missing, 0, listing.root,
         listing.is_remote, separator,
     )  # fmt: skip
 
 
-def _dumped(entry: Entry, head: bytes, kind: Format) -> tuple[int, int] | str:
+def _dumped(entry: ListedFile, head: bytes, kind: Format) -> tuple[int, int] | str:
     """Partition and base offset of what kafka-dump-log was given; or that it is another topic's."""
     if kind not in formats.DUMPS:
         return NO_PARTITION, 0

@@ -15,7 +15,7 @@ class Format(NamedTuple):
     name: str
     label: str
     """For people."""
-    lacks: int
+    missing: int
     """Bits of ``kgtool.analysis.missing_data``."""
 
 
@@ -42,11 +42,11 @@ GROUPS_JSON: Final = Format(
     _PRINTED | missing_data.OFFSETS | missing_data.NEW_GROUPS,
 )  # fmt: skip
 OFFSETS_TEXT: Final = Format(
-    "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.lacks | missing_data.TOPIC_IDS
+    "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.missing | missing_data.TOPIC_IDS
 )
 GROUPS_TEXT: Final = Format(
     "groups-text", "GroupMetadataMessageFormatter, text",
-    GROUPS_JSON.lacks | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS,
+    GROUPS_JSON.missing | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS,
 )  # fmt: skip
 DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0)
 DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP)

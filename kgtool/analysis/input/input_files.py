@@ -30,7 +30,7 @@ class InputFile(NamedTuple):
     base_offset: int
     size: int
     """Bytes; of a partition of a live cluster: the offset at which it ends."""
-    lacks: int = 0
+    missing: int = 0
     """Bits of ``kgtool.analysis.missing_data``: what this input as a whole can't tell."""
     order: int = 0
     """Where places in the file stand for offsets: what is added to them."""
@@ -55,7 +55,7 @@ class Inputs(NamedTuple):
     """URLs that only Spark can look at."""
 
 
-class Entry(NamedTuple):
+class ListedFile(NamedTuple):
     """A file of a listing."""
 
     path: str
@@ -66,8 +66,8 @@ class Listing(NamedTuple):
     """What is under one argument."""
 
     root: str
-    entries: Iterable[Entry]
-    head: Callable[[Entry], bytes]
+    entries: Iterable[ListedFile]
+    head: Callable[[ListedFile], bytes]
     """The first ``formats.HEAD_BYTES`` bytes; may raise OSError."""
     is_file: bool
     """Whether the argument names the file itself."""

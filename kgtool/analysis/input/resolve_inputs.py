@@ -15,19 +15,19 @@ from kgtool.analysis.input.input_files import NO_PARTITION, InputFile, Inputs, i
 from kgtool.errors import ConfigError
 
 
-def settled(inputs: Inputs) -> Inputs:
+def resolve(inputs: Inputs) -> Inputs:
     """The inputs once everything is found: nothing twice, and what they tell together.
 
     Raises ConfigError if there is nothing to read.
     """
-    unique, doubled = _without_doubles(inputs.files)
+    unique, overlapping = _without_duplicates(inputs.files)
     if not unique and not is_empty_log(inputs.manifest):
         raise ConfigError(" ".join(inputs.problems) or "There is nothing to read.")
     files = _as_one_partition(_with_own_partitions(unique))
-    return inputs._replace(files=files, notes=[*inputs.notes, *doubled])
+    return inputs._replace(files=files, notes=[*inputs.notes, *overlapping])
 
 
-def join(one: Inputs, *others: Inputs) -> Inputs:
+def merge(one: Inputs, *others: Inputs) -> Inputs:
     """All of them together. Raises ConfigError if they are of several clusters."""
     files, manifests, *sentences = zip(one, *others, strict=True)
     problems, notes, remote = (list(chain(*some)) for some in sentences)
@@ -46,7 +46,7 @@ def one_cluster(*manifests: dict[str, Any] | None) -> dict[str, Any] | None:
     return told[0] if told else None
 
 
-def _without_doubles(files: Iterable[InputFile]) -> tuple[list[InputFile], list[str]]:
+def _without_duplicates(files: Iterable[InputFile]) -> tuple[list[InputFile], list[str]]:
     """One file for each segment: replicas and repeated arguments must not count twice."""
     best: dict[Any, InputFile] = {}
     notes = []
@@ -90,15 +90,15 @@ def _as_one_partition(files: list[InputFile]) -> list[InputFile]:
     """Let what formatters printed tell together what it can, the groups' records first."""
     names = [kind.name for kind in formats.FORMATTERS]
     printed = [file for file in files if file.format in names]
-    together = reduce(or_, (file.lacks for file in printed), 0)
+    together = reduce(or_, (file.missing for file in printed), 0)
     for what in (missing_data.OFFSETS, missing_data.GROUPS):
-        if any(not file.lacks & what for file in printed):
+        if any(not file.missing & what for file in printed):
             together &= ~what
-    printed.sort(key=lambda file: bool(file.lacks & missing_data.GROUPS))
+    printed.sort(key=lambda file: bool(file.missing & missing_data.GROUPS))
     behind = 0
     placed: dict[str, InputFile] = {}
     for file in printed:
-        placed[file.path] = file._replace(lacks=together, order=behind)
+        placed[file.path] = file._replace(missing=together, order=behind)
         behind += file.size + 1
     return [placed.get(file.path, file) for file in files]
 

@@ -29,7 +29,7 @@ CURVE_DAYS = 366
 """Of each what-if curve, at most."""
 
 
-class Shown(NamedTuple):
+class TableView(NamedTuple):
     """How a table is shown."""
 
     title: str
@@ -56,40 +56,40 @@ _KEEP = ("kgtool", "keep", "--group", "{group}", "--dry-run")
 _LIST = ("kgtool", "list", "--match", "{family}")
 _COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
 SHOWN: Final = {
-    "groups": Shown(
+    "groups": TableView(
         "Groups", "most offsets first", _by("-live_offsets", "group", "log_partition"), (_EXPLAIN,)
     ),
-    "live": Shown(
+    "live": TableView(
         "Live offsets", "first to expire first",
         _by("expires_at_ms", "group", "topic", "partition"), (_DESCRIBE,),
     ),
-    "losses": Shown(
+    "losses": TableView(
         "Losses", "what was committed again later first",
         _by("committed_again_ms", "lost_at_ms", "group", "topic", "partition", "rules",
             "retention_ms", "check_interval_ms"), (_KEEP,),
     ),
-    "removals": Shown(
+    "removals": TableView(
         "Removals", "latest first",
         _by("-removed_at_ms", "group", "topic", "partition", "cause", "expires_at_ms"), (_EXPLAIN,),
     ),
-    "overdue": Shown(
+    "overdue": TableView(
         "Overdue", "longest overdue first",
         _by("-overdue_ms", "group", "topic", "partition"), (_COORDINATOR,),
     ),
-    "partitions": Shown("Partitions", "largest first", _by("-bytes", "log_partition")),
-    "writers": Shown(
+    "partitions": TableView("Partitions", "largest first", _by("-bytes", "log_partition")),
+    "writers": TableView(
         "Writers", "most commits first", _by("-commits", "bucket_ms", "family"), (_LIST,)
     ),
-    "transactions": Shown(
+    "transactions": TableView(
         "Open transactions", "oldest first",
         _by("since_ms", "group", "producer_id", "producer_epoch"), (_EXPLAIN,),
     ),
-    "orphans": Shown("Orphans", "", _by("group", "topic", "partition"), (_DESCRIBE,)),
-    "gaps": Shown("Gaps", "longest first", _by("-longest_gap_ms", "family"), (_LIST,)),
-    "upgrades": Shown(
+    "orphans": TableView("Orphans", "", _by("group", "topic", "partition"), (_DESCRIBE,)),
+    "gaps": TableView("Gaps", "longest first", _by("-longest_gap_ms", "family"), (_LIST,)),
+    "upgrades": TableView(
         "Upgrade to KIP-848", "most offsets lost first", _by("-lost_offsets", "group"), (_EXPLAIN,)
     ),
-    "quality": Shown(
+    "quality": TableView(
         "Files", "damaged ones first",
         commands=(("kgtool", "analyze", "{path}", "--table", "quality"),),
     ),
@@ -114,7 +114,7 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     return {
         "cluster_id": cluster_id,
         "summary": facts,
-        "untold": missing_data.words(analysis.lacks),
+        "untold": missing_data.words(analysis.missing),
         "as_of_ms": facts["as_of_ms"],
         "bucket_ms": bucket_ms,
         "growth": _columns(facts["growth"], ("at_ms", "offsets", "groups")),

@@ -31,8 +31,8 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     )
     families = merged_families(analysis.small("live_families"))
     late = [row for row in analysis.small("late").to_pylist() if row["rows"]]
-    is_blind = bool(analysis.lacks & missing_data.BLIND)
-    has_growth = not analysis.lacks & _GROWTH
+    is_blind = bool(analysis.missing & missing_data.BLIND)
+    has_growth = not analysis.missing & _GROWTH
     return {
         "rules": basis.rules.name,
         "retention_ms": basis.retention_ms,

@@ -18,11 +18,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
-from kgtool.analysis.input import broker_settings, scenarios
-from kgtool.analysis.input.discover import is_remote, local_path
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs, is_remote, local_path
 from kgtool.analysis.input.input_files import InputFile
+from kgtool.analysis.input.limitations import check_as_of
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
@@ -108,7 +109,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         for path in paths:
             if not is_remote(path) and not local_path(path).exists():
                 raise ConfigError(f"{path} does not exist.")
-        inputs = broker_settings.find(paths)
+        inputs = find_inputs(paths)
         if inputs.remote:
             raise UsageError(
                 f"{inputs.remote[0]} is not a path that workers can open: "
@@ -121,21 +122,21 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
     def _learn(self, manifest: Any, options: Mapping[str, str]) -> None:
         """Find out what a task can't by itself."""
         interval = options.get("check_interval")
-        basis, _ = scenarios.choose(
+        basis, _ = broker_settings.choose_scenarios(
             manifest, check_rules(options.get("rules", "auto")), (),
             () if interval is None else [as_span("check_interval", interval)],
             as_wrote(options.get("wrote")),
         )  # fmt: skip
         at = options.get("as_of")
         self._as_of_ms = None if at is None else as_moment("as_of", at)
-        broker_settings.check_as_of(self._files, self._as_of_ms)
+        check_as_of(self._files, self._as_of_ms)
         # Every task must know where the log as a whole ends.
         whole = Analysis(LocalEngine(1), self._files, basis, self._as_of_ms)
         nothing = whole.nothing_read()
         if nothing is not None:
             raise ConfigError(nothing)
         self._basis = basis._replace(as_of_ms=whole.end_ms)
-        self._lacks = reduce(or_, (file.lacks for file in self._files), 0)
+        self._missing = reduce(or_, (file.missing for file in self._files), 0)
 
     def partitions(self) -> Sequence[Part]:
         """Ranges of files; or whole log partitions, where a group's records are together."""
@@ -153,7 +154,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
             yield from _records(partition.splits)
             return
         analysis = Analysis(LocalEngine(1), partition.files, self._basis, self._as_of_ms)
-        analysis.lacks = self._lacks
+        analysis.missing = self._missing
         kinds = schema.arrow(schema.TABLES[self._name])
         yield from analysis.frame(self._name).cast(kinds).to_batches()
 
@@ -161,7 +162,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 def _records(rows: Sequence[Any]) -> Iterator[Any]:
     """Every record of these ranges."""
     target = schema.arrow(COLUMNS)
-    for batch in decode_splits(rows, None, Detail(whole=True), parts):
+    for batch in decode_splits(rows, None, DecodeOptions(whole=True), parts):
         if len(batch) and batch["kind"][0].as_py() in _KINDS:
             yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import from_bytes
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.job_progress import State, Tally
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import InputFile
@@ -64,7 +64,9 @@ class SparkEngine(Engine):
         self._small: dict[str, list[Any]] = {}
         self._kept: list[DataFrame] = []
 
-    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
+    def read(
+        self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
+    ) -> list[Any]:
         """Decode the inputs; the notes about them."""
         with changed(self.session, WHILE_READING):
             blobs = read(self.session, files, as_of_ms, detail, self._settings, self._rows)

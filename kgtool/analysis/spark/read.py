@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import nothing
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
@@ -27,7 +27,7 @@ def read(
     session: SparkSession,
     files: Sequence[InputFile],
     as_of_ms: int | None,
-    detail: Detail,
+    detail: DecodeOptions,
     settings: Any = None,
     rows: DataFrame | None = None,
 ) -> DataFrame:
@@ -67,7 +67,7 @@ def _plain(
     session: SparkSession,
     files: Sequence[InputFile],
     as_of_ms: int | None,
-    detail: Detail,
+    detail: DecodeOptions,
     settings: Any,
 ) -> DataFrame:
     """What workers read themselves: files of this machine, and live clusters."""

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgtool.analysis import missing_data
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, TOPIC, InputFile, Inputs
 from kgtool.analysis.input.readers import parquet_rows
@@ -35,14 +35,14 @@ def find_frame(frame: DataFrame) -> Inputs:
             "A DataFrame needs the columns of Spark's Kafka source: key and value, binary, and "
             f"where there are any partition, offset and timestamp (it has {had or 'none'})."
         )
-    missing = formats.FRAME.lacks
+    missing = formats.FRAME.missing
     missing |= missing_data.TIMES if at is None else 0
     missing |= 0 if "offset" in kinds else missing_data.PLACES
     file = InputFile(NAME, formats.FRAME.name, NO_PARTITION, 0, 0, missing, root=NAME)
     return Inputs([file], None, [], [], [])
 
 
-def read_frame(frame: DataFrame, as_of_ms: int | None, detail: Detail) -> DataFrame:
+def read_frame(frame: DataFrame, as_of_ms: int | None, detail: DecodeOptions) -> DataFrame:
     """Its records as blobs."""
     (file,) = find_frame(frame).files
     kinds = dict(frame.dtypes)
@@ -63,5 +63,7 @@ def read_frame(frame: DataFrame, as_of_ms: int | None, detail: Detail) -> DataFr
         "key",
         "value",
     )
-    decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail, missing=file.lacks)
+    decode = partial(
+        parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail, missing=file.missing
+    )
     return rows.mapInArrow(packed(decode), BLOBS)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.input.input_files import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.spark.blob_rows import BLOBS, packed
@@ -30,7 +30,7 @@ _MS = {**TIMES, "bigint": "timestamp div 1000000"}
 
 
 def read_parquet(
-    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail
+    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
 ) -> list[DataFrame]:
     """One frame of blobs for each argument that has Parquet, and each set of its columns' types.
 

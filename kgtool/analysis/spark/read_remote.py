@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import InputFile, unquoted
-from kgtool.analysis.input.readers.ranges import Stretch, parts, ranges, split_of
+from kgtool.analysis.input.readers.ranges import RemoteRange, parts, ranges, split_of
 from kgtool.analysis.input.readers.text_ranges import SECTION
 from kgtool.analysis.spark.blob_rows import BLOBS, packed
 from kgtool.analysis.spark.remote import Links
@@ -37,7 +37,7 @@ class Job(NamedTuple):
 
 
 def read_remote(
-    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail
+    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
 ) -> list[DataFrame]:
     """Frames of blobs."""
     place = F.expr("_metadata.file_path AS path"), F.expr("_metadata.file_block_start AS start")
@@ -74,7 +74,7 @@ def _headings(rows: DataFrame) -> dict[str, dict[int, str]]:
 
 
 def decode_remote(
-    tables: Iterable[Any], job: Job, as_of_ms: int | None, detail: Detail
+    tables: Iterable[Any], job: Job, as_of_ms: int | None, detail: DecodeOptions
 ) -> Iterator[Any]:
     """``mapInArrow`` function: splits of files in, rows of ``schema.RECORDS`` out."""
     rows = chain.from_iterable(map(ranges, _splits(tables, job)))
@@ -98,5 +98,5 @@ def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
         heading = "" if before is None else headings[before]
         yield {
             **split_of(file), "start": 0, "end": len(data),
-            "content": Stretch(data, start, file.size, heading),
+            "content": RemoteRange(data, start, file.size, heading),
         }  # fmt: skip

@@ -16,10 +16,10 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.input.discover import MANIFEST, MOST_BYTES, read_manifest, sort_out
+from kgtool.analysis.input.discover import MANIFEST, MOST_BYTES, classify, read_manifest
 from kgtool.analysis.input.formats import HEAD_BYTES
-from kgtool.analysis.input.input_files import Entry, InputFile, Inputs, Listing
-from kgtool.analysis.input.resolve_inputs import join, settled
+from kgtool.analysis.input.input_files import InputFile, Inputs, ListedFile, Listing
+from kgtool.analysis.input.resolve_inputs import merge, resolve
 from kgtool.analysis.spark.session import cause_of, is_connect
 
 DEPTH = 4
@@ -30,7 +30,7 @@ GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
 def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
     """Add what is under the inputs' URLs. Raises ConfigError if there is nothing to read."""
     there = [_look_at(session, url) for url in inputs.remote]
-    return settled(join(inputs._replace(remote=[]), *there))
+    return resolve(merge(inputs._replace(remote=[]), *there))
 
 
 def _look_at(session: SparkSession, url: str) -> Inputs:
@@ -39,7 +39,7 @@ def _look_at(session: SparkSession, url: str) -> Inputs:
         listing = store.listing()._replace(manifest=store.manifest())
     except OSError as error:
         return Inputs([], None, [f"{url} can't be read: {error}."], [], [])
-    return sort_out(listing)
+    return classify(listing)
 
 
 class Listed:
@@ -58,7 +58,7 @@ class Listed:
             pattern = self._url.translate(GLOB) + "/*" * depth
             found = self._collect(pattern, "path", "length", is_needed=depth == 0)
             self._files.update({row.path: row.length for row in found})
-        entries = [Entry(*each) for each in sorted(self._files.items())]
+        entries = [ListedFile(*each) for each in sorted(self._files.items())]
         return Listing(self._url, entries, self._head, self._url in self._files, True)
 
     def manifest(self) -> dict[str, Any] | None:
@@ -69,7 +69,7 @@ class Listed:
         (row,) = self._collect(path.translate(GLOB), "content")
         return read_manifest(path, bytes(row.content))
 
-    def _head(self, entry: Entry) -> bytes:
+    def _head(self, entry: ListedFile) -> bytes:
         if entry.size > MOST_BYTES:
             raise OSError("it is larger than 256 MiB")
         head = F.substring("content", 1, HEAD_BYTES).alias("head")
@@ -177,14 +177,14 @@ class Store:
         raw = self.read(MANIFEST)
         return None if raw is None else read_manifest(f"{self.base}/{MANIFEST}", raw)
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[ListedFile]:
         found = self._system.listFiles(self._path, True)
         while found.hasNext():
             status = found.next()
-            yield Entry(status.getPath().toString(), int(status.getLen()))
+            yield ListedFile(status.getPath().toString(), int(status.getLen()))
 
     @_jvm_errors()
-    def _head(self, entry: Entry) -> bytes:
+    def _head(self, entry: ListedFile) -> bytes:
         stream = self._system.open(self._path_class(entry.path))
         try:
             return bytes(stream.readNBytes(HEAD_BYTES))

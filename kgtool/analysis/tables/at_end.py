@@ -62,7 +62,7 @@ def transactions(folded: FoldedLog) -> Any:
         "group": words(log.keys.group[offsets.key[newest]], log.groups),
         "producer_id": offsets.producer_id[newest],
         "producer_epoch": offsets.producer_epoch[newest],
-        "since_ms": np.full(size, NONE) if log.lacks & missing_data.TIMES else since,
+        "since_ms": np.full(size, NONE) if log.missing & missing_data.TIMES else since,
         "topics": pa.array(list(map(sorted, topics)), pa.list_(pa.string())),
         "partitions": np.bincount(pair[0], minlength=size),
     }

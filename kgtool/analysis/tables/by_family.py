@@ -13,7 +13,7 @@ from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.whatif.client_events import offset_events, successor_dropped
 from kgtool.analysis.fold.whatif.offset_intervals import build_history
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 
 _SUMS = ("commits", "records", "bytes")
 
@@ -53,7 +53,7 @@ def gaps(folded: FoldedLog, gone: Removals) -> Any:
 
 def writers(folded: FoldedLog) -> Any:
     """Rows of ``schema.WRITERS`` by group, and what its name folds into."""
-    group, names, bucket, sums = _doubled(folded) if folded.plan.doubled else _counted(folded)
+    group, names, bucket, sums = _doubled(folded) if folded.plan.overlapping else _counted(folded)
     written = {"bucket_ms": bucket, "number": group, **dict(zip(_SUMS, sums, strict=True))}
     rows = summed(pa.table(written), ["bucket_ms", "number"])
     which = ints(rows["number"])

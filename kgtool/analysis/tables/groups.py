@@ -23,7 +23,7 @@ def table(folded: FoldedLog, found: Live, gone: Removals) -> Any:
 
     ``family`` is what the name would fold into: whether it is alone in it, only all logs tell.
     """
-    log, missing = folded.log, folded.log.lacks
+    log, missing = folded.log, folded.log.missing
     size = log.size
     unknown = unknown_group(folded, np.arange(size))
     kind, state, protocol, members = _states(folded)

@@ -43,7 +43,7 @@ def live(folded: FoldedLog) -> Live:
 
 def table(folded: FoldedLog, found: Live) -> Any:
     """Rows of ``schema.LIVE`` and EXTRA; what the inputs can't tell is empty."""
-    log, states, plan, missing = folded.log, folded.states, folded.plan, folded.log.lacks
+    log, states, plan, missing = folded.log, folded.states, folded.plan, folded.log.missing
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(plan.rules, states.groups.at(state))
     holds = states.topic_protection(state, log.keys.topic[found.key]).subscribed
@@ -95,7 +95,7 @@ def has_own(folded: FoldedLog) -> Bools:
 
 def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
     """Whether these groups may be some whose records are not there."""
-    missing = folded.log.lacks
+    missing = folded.log.missing
     all_of_them = bool(missing & missing_data.GROUPS)
     unknown = np.full(len(group), all_of_them)
     if folded.plan.rules.new_coordinator and missing & missing_data.NEW_GROUPS:
@@ -105,7 +105,7 @@ def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
 
 def _unknown_rule(folded: FoldedLog, found: Live, seen: rc.Group) -> Bools:
     """Whether it can't be told when the offset may go."""
-    missing, rules = folded.log.lacks, folded.plan.rules
+    missing, rules = folded.log.missing, folded.plan.rules
     unknown = np.full(len(found.key), bool(missing & missing_data.COMMIT_TIMES))
     if rules.fixed_at_commit:
         return unknown

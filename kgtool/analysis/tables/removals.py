@@ -34,7 +34,7 @@ def early(folded: FoldedLog, found: Removals) -> Any:
     """
     plan = folded.plan
     known = ~found.of_group & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
-    if len(plan.wrote.phases) > 1 or folded.log.lacks & missing_data.BLIND:
+    if len(plan.wrote.phases) > 1 or folded.log.missing & missing_data.BLIND:
         known[:] = False
     at_ms, due = found.at_ms[known], np.minimum(found.expires_ms[known], 2**62)
     age = np.maximum(at_ms - due + plan.wrote.phases[0][1], 0)
@@ -78,7 +78,7 @@ def shared_age(parts: Any) -> tuple[int, int, int] | None:
 
 def table(folded: FoldedLog, found: Removals) -> Any:
     """Rows of ``schema.REMOVALS``; what the inputs can't tell is empty."""
-    log, missing = folded.log, folded.log.lacks
+    log, missing = folded.log, folded.log.missing
     blind = np.full(len(found.key), bool(missing & missing_data.BLIND))
     if missing & missing_data.TRANSACTIONS and not log.is_complete:
         # An aborted commit looks like one that was not due yet when the offset was removed.

@@ -11,7 +11,7 @@ from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, summed, words
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
 from kgtool.analysis.fold.whatif.coupled_groups import OffsetIntervals
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.analysis.schema import DAY
 from kgtool.retention import rules as r
 

@@ -46,22 +46,22 @@ def _analyze(
     state: Any,
 ) -> bool:  # fmt: skip
     """Check the inputs, run the analysis and write the outputs."""
-    from kgtool.analysis.input import scenarios
-    from kgtool.analysis.input.broker_settings import check_as_of
+    from kgtool.analysis.input import broker_settings
+    from kgtool.analysis.input.limitations import check_as_of
     from kgtool.analysis.pipeline import Analysis
-    from kgtool.analysis.state import told
+    from kgtool.analysis.state import state_options
     from kgtool.analysis.tables_out import out_place
 
     if state is not None:
         inputs = state.unread(inputs)
-    basis, played = scenarios.choose(
+    basis, played = broker_settings.choose_scenarios(
         inputs.manifest, options["rules"], options["retention"], options["check_interval"],
         options["wrote"],
     )  # fmt: skip
     if state is not None:
-        state.check(told(basis, played, options["bucket"]))
+        state.check(state_options(basis, played, options["bucket"]))
     # A single scenario that is the past itself is no what-if.
-    asks = played != (scenarios.as_it_was(basis),)
+    asks = played != (broker_settings.actual_scenario(basis),)
     output.begin((), (inputs.manifest or {}).get("cluster_id"))
     _note_assumptions(output, inputs, basis)
     if options["strict"] and inputs.problems:
@@ -203,11 +203,11 @@ def _warn_early(output: Output, analysis: Any) -> None:
 
 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
-    from kgtool.analysis.input.scenarios import as_it_was
+    from kgtool.analysis.input.broker_settings import actual_scenario
     from kgtool.analysis.report.summary import summary
     from kgtool.cli.analyze.summary import WIDTH, Page, render
 
-    asks = analysis.options.scenarios not in ((), (as_it_was(analysis.basis),))
+    asks = analysis.options.scenarios not in ((), (actual_scenario(analysis.basis),))
     facts = facts or summary(analysis, with_whatif=asks)
     facts["whatif"] = facts["whatif"] if asks else []
     output.row(facts)
@@ -217,11 +217,11 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
 
 def _note_assumptions(output: Output, inputs: Any, basis: Any) -> None:
     """Note what is missing in the inputs, and what is assumed."""
-    from kgtool.analysis.input import broker_settings
+    from kgtool.analysis.input.limitations import limitations
 
     for note in inputs.notes:
         output.note(f"Note: {note}")
-    for sentence in broker_settings.limitations(inputs.files, basis.rules):
+    for sentence in limitations(inputs.files, basis.rules):
         output.note(f"Note: {sentence}")
     if basis.assumed:
         why = "cluster.json does not say" if inputs.manifest else "there is no cluster.json"

@@ -142,17 +142,19 @@ def _settings(has_paths: bool) -> Any:
 
 
 def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
-    from kgtool.analysis.input import broker_settings
+    from kgtool.analysis.input.discover import find_inputs
 
     if settings is None:
-        return broker_settings.find(paths)
+        return find_inputs(paths)
     from kgtool.analysis.input.readers.cluster import find_cluster
 
     inputs = find_cluster(settings, int(time.time() * 1000))
     if not paths:
         return inputs
+    from kgtool.analysis.input.resolve_inputs import merge
+
     try:
-        return broker_settings.join(inputs, broker_settings.find(paths))
+        return merge(inputs, find_inputs(paths))
     except ConfigError as error:
         inputs.problems.append(error.message)
         return inputs

@@ -19,7 +19,7 @@ from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.group_states import is_subscribed
 from kgtool.analysis.fold.whatif.client_events import FAR, OffsetEvents, tick_before, tick_from
 from kgtool.analysis.fold.whatif.group_states import GroupTimeline
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 

@@ -28,7 +28,7 @@ from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.offset_history import transaction_ends
 from kgtool.analysis.fold.removals import CONVERTED, EXPLICIT, Removals
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 
 COMMIT, TRANSACTIONAL_COMMIT, TRANSACTION_END, DELETE, GROUP_RECORD = range(5)
 """Kinds of events; DELETE is of an offset."""

@@ -23,7 +23,7 @@ from kgtool.analysis.fold.whatif.client_events import (
 )
 from kgtool.analysis.fold.whatif.group_states import GroupTimeline
 from kgtool.analysis.fold.whatif.replay import Commit, GroupReplay
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention.rules import CommittedOffset
 
 

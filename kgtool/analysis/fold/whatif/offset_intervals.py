@@ -32,7 +32,7 @@ from kgtool.analysis.fold.whatif.coupled_groups import (
 )
 from kgtool.analysis.fold.whatif.group_states import timeline
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 
 
 class _Touched(NamedTuple):

@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 
 from kgtool.analysis.fold.group_life import GroupEvent, GroupLife
-from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, Verdict, verdict
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
-from kgtool.analysis.decode.decoder import REASON_UNREADABLE, Part
+from kgtool.analysis.decode.decoder import REASON_UNREADABLE, Content
 from kgtool.analysis.decode.segments import Note, chunks
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import TOPIC, InputFile, Inputs
@@ -58,7 +58,7 @@ class _Full(Exception):
     """A piece has its size."""
 
 
-def cluster_parts(row: Mapping[str, Any], settings: Any) -> Iterator[Part]:
+def cluster_parts(row: Mapping[str, Any], settings: Any) -> Iterator[Content]:
     """The batches of one partition between two offsets, piece by piece."""
     at, error = row["start"], None
     while at < row["end"] and error is None:

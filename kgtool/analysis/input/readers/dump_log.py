@@ -31,9 +31,9 @@ from kgtool.analysis.decode.segments import REASON_TRUNCATED
 from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.readers.formatter_text import group_value
 from kgtool.analysis.input.readers.reencode import (
-    MISFIT,
-    Collected,
+    NOT_A_RECORD,
     Epochs,
+    PrintedRecords,
     group_key,
     marker,
     offset_key,
@@ -41,7 +41,7 @@ from kgtool.analysis.input.readers.reencode import (
     printed_key,
     printed_value,
 )
-from kgtool.analysis.input.readers.text_ranges import Unit
+from kgtool.analysis.input.readers.text_ranges import TextRecord
 from kgtool.records.control import ABORT, COMMIT
 from kgtool.records.types import KNOWN_TYPES
 
@@ -70,7 +70,7 @@ _decode = json.JSONDecoder().raw_decode
 _SHARED = {"producerId": "-1", "isTransactional": "false", "isvalid": "true"}
 
 
-def read_units(part: Iterable[Unit], into: Collected, end: int) -> None:
+def read_units(part: Iterable[TextRecord], into: PrintedRecords, end: int) -> None:
     """Collect the records of some batches of a file that is ``end`` bytes long."""
     for unit in part:
         is_last = unit.position + len(unit.data) >= end and not unit.data.endswith(b"\n")
@@ -83,7 +83,7 @@ def read_units(part: Iterable[Unit], into: Collected, end: int) -> None:
         _read_batch(text.splitlines(), unit.position, into, is_last=is_last)
 
 
-def _read_batch(lines: list[str], position: int, into: Collected, *, is_last: bool) -> None:
+def _read_batch(lines: list[str], position: int, into: PrintedRecords, *, is_last: bool) -> None:
     batch = _SHARED
     for number, line in enumerate(lines):
         if line.startswith("baseOffset: "):
@@ -94,13 +94,13 @@ def _read_batch(lines: list[str], position: int, into: Collected, *, is_last: bo
         elif line.startswith(("| offset: ", "offset: ")):
             try:
                 _read_record(line, batch, position, into)
-            except MISFIT:
+            except NOT_A_RECORD:
                 into.leave(line, position, is_last=is_last and number == len(lines) - 1)
         elif not _HEADING.match(line) and number == 0:
             into.leave(line, position)
 
 
-def _read_record(line: str, batch: dict[str, str], position: int, into: Collected) -> None:
+def _read_record(line: str, batch: dict[str, str], position: int, into: PrintedRecords) -> None:
     """One record; ValueError or LookupError if the line is none."""
     head, found, tail = line.partition(_KEYS_END)
     fields = dict(_FIELD.findall(head))
@@ -139,7 +139,7 @@ def _epochs(batch: dict[str, str]) -> Epochs | None:
     return Epochs(*(int(batch[name]) for name in names)) if batch.keys() >= set(names) else None
 
 
-def _pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes | None] | None:
+def _pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, bytes | None] | None:
     """Key and value; None, and a note, where they can't be used."""
     if body.startswith("{"):
         return _json_pair(body, position, into)
@@ -162,7 +162,7 @@ def _pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes | Non
     return None
 
 
-def _lose_type(number: int, position: int, into: Collected) -> None:
+def _lose_type(number: int, position: int, into: PrintedRecords) -> None:
     """A record of a type that the tool did not know: kgtool might have made use of it."""
     is_lost = number in DECODED_TYPES
     if is_lost or number not in KNOWN_TYPES:
@@ -170,7 +170,7 @@ def _lose_type(number: int, position: int, into: Collected) -> None:
         into.lose(reason.format(number), position, damage=is_lost)
 
 
-def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes | None] | None:
+def _json_pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, bytes | None] | None:
     key, behind = _decode(body)
     if not body.startswith(_PAYLOAD, behind):
         raise ValueError("no payload behind the key")
@@ -180,7 +180,7 @@ def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes 
     try:
         number = int(key["type"])
         raw_key = printed_key(number, key["data"])
-    except MISFIT:
+    except NOT_A_RECORD:
         into.lose(REASON_KEY, position)
         return None
     if payload == DELETE:
@@ -188,7 +188,7 @@ def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes 
     value = json.loads(payload)
     try:
         return raw_key, printed_value(number, int(value["version"]), value["data"])
-    except MISFIT:
+    except NOT_A_RECORD:
         into.lose(REASON_VALUE, position)
         return None
 

@@ -16,8 +16,13 @@ from typing import Any
 
 from kgtool.analysis.decode.commits import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
 from kgtool.analysis.decode.decoder import REASON_UNKNOWN_KEY
-from kgtool.analysis.input.readers.reencode import MISFIT, Collected, printed_key, printed_value
-from kgtool.analysis.input.readers.text_ranges import Unit
+from kgtool.analysis.input.readers.reencode import (
+    NOT_A_RECORD,
+    PrintedRecords,
+    printed_key,
+    printed_value,
+)
+from kgtool.analysis.input.readers.text_ranges import TextRecord
 from kgtool.records.types import KNOWN_TYPES
 
 UNKNOWN = "unknown"
@@ -28,7 +33,7 @@ _BEGIN = '{"key"'
 _OBJECT = re.compile(r'\{\s*"key"\s*:')
 
 
-def read_units(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
+def read_units(part: Iterable[TextRecord], into: PrintedRecords, order: int, end: int) -> None:
     """Collect the records of some units of a file that is ``end`` bytes long.
 
     :param order: what is added to a record's place in the file to make its offset.
@@ -60,7 +65,7 @@ def _next(text: str, at: int) -> int:
     return found.start() if found else len(text)
 
 
-def _record(found: Any, into: Collected, place: int, position: int) -> None:
+def _record(found: Any, into: PrintedRecords, place: int, position: int) -> None:
     try:
         key, value = found["key"], found["value"]
         number = int(key["type"] if "type" in key else key["version"])
@@ -68,7 +73,7 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
             _skip(number, into, position)
             return
         raw_key = printed_key(number, key["data"])
-    except MISFIT:
+    except NOT_A_RECORD:
         into.lose(REASON_KEY, position)
         return
     if value is None:
@@ -80,11 +85,11 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
             into.lose(REASON_UNKNOWN_VALUE.format(version), position)
             return
         into.add(place, written_ms(data), raw_key, printed_value(number, version, data))
-    except MISFIT:
+    except NOT_A_RECORD:
         into.lose(REASON_VALUE, position)
 
 
-def _skip(number: int, into: Collected, position: int) -> None:
+def _skip(number: int, into: PrintedRecords, position: int) -> None:
     """A record that the formatter should have left out; what it prints of its value is garbage."""
     if number not in KNOWN_TYPES:
         into.lose(REASON_UNKNOWN_KEY.format(number), position, damage=False)

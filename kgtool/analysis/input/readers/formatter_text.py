@@ -21,13 +21,13 @@ from collections.abc import Iterable
 
 from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.readers.reencode import (
-    MISFIT,
-    Collected,
+    NOT_A_RECORD,
+    PrintedRecords,
     group_key,
     offset_key,
     plain_offset,
 )
-from kgtool.analysis.input.readers.text_ranges import Unit
+from kgtool.analysis.input.readers.text_ranges import TextRecord
 from kgtool.protocol.plan import encode
 from kgtool.records.group_metadata import GroupMetadataValue, MemberMetadata
 
@@ -51,7 +51,7 @@ _MEMBER = re.compile(r"(?:^|, )[^,]* -> MemberMetadata\(memberId=")
 _NUMBER = re.compile(r"-?\d+")
 
 
-def read_offsets(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
+def read_offsets(part: Iterable[TextRecord], into: PrintedRecords, order: int, end: int) -> None:
     """Collect the records of an OffsetsMessageFormatter; parameters as in ``formatter_json``."""
     for unit in part:
         found = _match(_OFFSETS, unit, into, end)
@@ -59,11 +59,11 @@ def read_offsets(part: Iterable[Unit], into: Collected, order: int, end: int) ->
             continue
         try:
             _add_offset(found, into, order + unit.position)
-        except MISFIT:  # a number that fits into no record
+        except NOT_A_RECORD:  # a number that fits into no record
             into.leave(found[0], unit.position)
 
 
-def _add_offset(found: re.Match[str], into: Collected, place: int) -> None:
+def _add_offset(found: re.Match[str], into: PrintedRecords, place: int) -> None:
     key = offset_key(found["group"], found["topic"], int(found["partition"]))
     if found["null"]:
         into.add(place, 0, key, None)
@@ -76,7 +76,7 @@ def _add_offset(found: re.Match[str], into: Collected, place: int) -> None:
     into.add(place, max(commit, 0), key, value)
 
 
-def read_groups(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
+def read_groups(part: Iterable[TextRecord], into: PrintedRecords, order: int, end: int) -> None:
     """Collect the records of a GroupMetadataMessageFormatter."""
     for unit in part:
         found = _match(_GROUPS, unit, into, end)
@@ -89,18 +89,20 @@ def read_groups(part: Iterable[Unit], into: Collected, order: int, end: int) -> 
                 len(_MEMBER.findall(found["members"])),
             )  # fmt: skip
             into.add(order + unit.position, 0, group_key(group), value)
-        except MISFIT:  # a number or a name that fits into no record
+        except NOT_A_RECORD:  # a number or a name that fits into no record
             into.leave(found[0], unit.position)
 
 
 def group_value(protocol_type: str, generation: int, members: int) -> bytes:
-    """GroupMetadataValue v3 of a group of which not more is told; MISFIT as in ``transcribe``."""
+    """GroupMetadataValue v3 of a group of which only this is known; raises NOT_A_RECORD."""
     nobody = [MemberMetadata(member_id=str(number)) for number in range(members)]
     value = GroupMetadataValue(protocol_type=protocol_type, generation=generation, members=nobody)
     return b"\0\3" + encode(value, 3)
 
 
-def _match(pattern: re.Pattern[str], unit: Unit, into: Collected, end: int) -> re.Match[str] | None:
+def _match(
+    pattern: re.Pattern[str], unit: TextRecord, into: PrintedRecords, end: int
+) -> re.Match[str] | None:
     """The record in a unit; None, and what is left out, where there is none."""
     text = unit.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     whole = text.removesuffix("\n")

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.batches import LogRecords
 from kgtool.analysis.decode.blobs import Blob
-from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.decoder import Piece, decode_part
+from kgtool.analysis.decode.commits import DecodeOptions
+from kgtool.analysis.decode.decoder import RecordBlock, decode_part
 from kgtool.analysis.decode.rows import Source
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import Ints, View
@@ -102,7 +102,7 @@ _TYPES = (
 )
 
 
-def pieces(path: str, start: int, end: int) -> Iterator[Piece]:
+def pieces(path: str, start: int, end: int) -> Iterator[RecordBlock]:
     """The records of the row groups that begin in a range of a file of this machine.
 
     Raises OSError where it can't be read.
@@ -113,7 +113,7 @@ def pieces(path: str, start: int, end: int) -> Iterator[Piece]:
         raise OSError(str(error).splitlines()[0]) from error
 
 
-def _read(path: str, start: int, end: int) -> Iterator[Piece]:
+def _read(path: str, start: int, end: int) -> Iterator[RecordBlock]:
     import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
     table = ds.dataset(path, format="parquet", partitioning="hive")
@@ -143,8 +143,8 @@ def _begin(file: Any, group: int) -> int:
 def decode_rows(
     tables: Iterable[Any],
     as_of_ms: int | None,
-    detail: Detail,
-    missing: int = formats.PARQUET.lacks,
+    detail: DecodeOptions,
+    missing: int = formats.PARQUET.missing,
 ) -> Iterator[Any]:
     """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:
@@ -153,7 +153,7 @@ def decode_rows(
             yield from decode_part(source, piece, as_of_ms, detail)
 
 
-def _pieces(table: Any) -> Iterator[tuple[str, Piece]]:
+def _pieces(table: Any) -> Iterator[tuple[str, RecordBlock]]:
     """(file, records of one partition in the order of offsets) of rows of INPUT."""
     if not len(table):
         return
@@ -168,7 +168,7 @@ def _pieces(table: Any) -> Iterator[tuple[str, Piece]]:
         yield paths.dictionary[int(path_code[start])].as_py(), _piece(rows, int(partition[start]))
 
 
-def _piece(rows: Any, partition: int) -> Piece:
+def _piece(rows: Any, partition: int) -> RecordBlock:
     notes = []
     placed = rows.filter(pc.and_(pc.is_valid(rows["partition"]), pc.is_valid(rows["offset"])))
     if len(placed) < len(rows):
@@ -182,10 +182,10 @@ def _piece(rows: Any, partition: int) -> Piece:
         notes.append(Note(REASON_KEYLESS, 0, 0, int((~has_key[first]).sum())))
     rows = rows.filter(pa.array(first & has_key))
     decoded = _decoded(rows)
-    return Piece(0, decoded.view.size, decoded, notes, partition)
+    return RecordBlock(0, decoded.view.size, decoded, notes, partition)
 
 
-def _decoded(rows: Any) -> Decoded:
+def _decoded(rows: Any) -> LogRecords:
     both = [rows[name].combine_chunks().cast(pa.large_binary()) for name in ("key", "value")]
     data, at, size = _bytes(pa.concat_arrays(both))
     (key_at, value_at), (key_size, value_size) = np.split(at, 2), np.split(size, 2)
@@ -193,7 +193,7 @@ def _decoded(rows: Any) -> Decoded:
     nothing = np.zeros(len(offset), dtype=np.bool_)
     gap = np.zeros(len(offset), dtype=np.int64)
     gap[1:] = offset[1:] != offset[:-1] + 1
-    return Decoded(
+    return LogRecords(
         view=View(data),
         log_offset=offset,
         timestamp_ms=rows["timestamp_ms"].to_numpy().astype(np.int64),

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.decoder import Part, Piece
+from kgtool.analysis.decode.decoder import Content, RecordBlock
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import SEGMENT, TOPIC, InputFile
 from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text, parquet_rows
-from kgtool.analysis.input.readers.reencode import Collected
+from kgtool.analysis.input.readers.reencode import PrintedRecords
 from kgtool.analysis.input.readers.text_ranges import (
     BATCHES,
     GROUP_LINES,
     JSON_OBJECTS,
     OFFSET_LINES,
-    Unit,
+    TextRecord,
     sections,
     units,
 )
@@ -43,7 +43,7 @@ _DUMPS = tuple(kind.name for kind in formats.DUMPS)
 Row = Mapping[str, Any]
 
 
-class Stretch(NamedTuple):
+class RemoteRange(NamedTuple):
     """Bytes of a file that only Spark can read: a row's ``content``, which its range is of."""
 
     data: bytes
@@ -55,7 +55,7 @@ class Stretch(NamedTuple):
     """The file of whose dump they are, up to the first heading in them."""
 
 
-def parts(row: Row, settings: Any = None) -> Iterator[Part]:
+def parts(row: Row, settings: Any = None) -> Iterator[Content]:
     """What there is in a row of ``schema.SPLITS``; ``settings`` are those of a live cluster.
 
     Raises OSError where a file can't be read.
@@ -87,17 +87,17 @@ def _place(row: Row) -> tuple[int, int]:
     return (0, Path(row["path"]).stat().st_size) if content is None else content[1:3]
 
 
-def _text_parts(row: Row) -> Iterator[Part]:
+def _text_parts(row: Row) -> Iterator[Content]:
     at, size = _place(row)
     with _opened(row) as file:
         for block in units(file, row["start"], row["end"], _BETWEEN[row["format"]]):
-            placed = [Unit(at + unit.position, unit.data) for unit in block]
+            placed = [TextRecord(at + unit.position, unit.data) for unit in block]
             yield read_block(placed, row["format"], row["order"], size)
 
 
-def read_block(block: list[Unit], kind: str, order: int, end: int) -> Piece:
+def read_block(block: list[TextRecord], kind: str, order: int, end: int) -> RecordBlock:
     """The records of some units of a text of that format, which is ``end`` bytes long."""
-    into = Collected()
+    into = PrintedRecords()
     if kind in _DUMPS:
         dump_log.read_units(block, into, end)
     elif kind == formats.OFFSETS_TEXT.name:
@@ -107,7 +107,7 @@ def read_block(block: list[Unit], kind: str, order: int, end: int) -> Piece:
     else:
         formatter_json.read_units(block, into, order, end)
     size = sum(len(unit.data) for unit in block)
-    return Piece(block[0].position, size, into.decoded(), into.all_notes())
+    return RecordBlock(block[0].position, size, into.decoded(), into.all_notes())
 
 
 # --- ranges --------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def split_of(file: InputFile) -> dict[str, Any]:
         "start": file.base_offset if is_cluster else 0,
         "end": file.size,
         "format": file.format,
-        "lacks": file.lacks,
+        "missing": file.missing,
         "order": file.order,
     }
 

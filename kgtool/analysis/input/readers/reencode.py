@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.batches import LogRecords
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import View
 from kgtool.errors import EncodeError
@@ -44,7 +44,7 @@ _head = struct.Struct(">hq").pack
 _head_3 = struct.Struct(">hqi").pack
 _COLUMNS = 7
 _LIMIT = 1 << 63
-MISFIT: Final = (
+NOT_A_RECORD: Final = (
     ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error, EncodeError,
 )  # fmt: skip
 """What is raised where something printed is no record."""
@@ -57,7 +57,7 @@ class Epochs(NamedTuple):
     producer: int
 
 
-class Collected:
+class PrintedRecords:
     """Records of one file, of one partition, in the order of its log."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Collected:
         ]
         return [*self.notes, *counted]
 
-    def decoded(self) -> Decoded:
+    def decoded(self) -> LogRecords:
         """What was collected, as a chunk of a segment would be read."""
         table = np.array(self._rows, dtype=np.int64).reshape(-1, _COLUMNS)
         log_offset, at_ms, producer, transactional, control, key, value = table.T
@@ -121,7 +121,7 @@ class Collected:
         key_at = ends - sizes
         told = None not in self._epochs
         epochs = np.array(self._epochs if told else [], dtype=np.int64).reshape(-1, 2)
-        return Decoded(
+        return LogRecords(
             view=View(b"".join(self._parts)),
             log_offset=log_offset,
             timestamp_ms=at_ms,
@@ -142,7 +142,7 @@ def marker(kind: int) -> tuple[bytes, bytes]:
     return _int16(0) + _int16(kind), bytes(6)
 
 
-# What follows raises one of MISFIT for text, numbers or JSON that fit into no record.
+# What follows raises one of NOT_A_RECORD for text, numbers or JSON that fit into no record.
 
 
 def offset_key(group: str, topic: str, partition: int, number: int = 1) -> bytes:

@@ -27,7 +27,7 @@ SECTION = re.compile(rb"^(?:\xef\xbb\xbf)?Dumping ([^\r\n]*)", re.MULTILINE)
 """The heading of a file that was dumped; a byte order mark may stand before it."""
 
 
-class Unit(NamedTuple):
+class TextRecord(NamedTuple):
     """The bytes of one record, or of one batch, with what separates it from the next."""
 
     position: int
@@ -37,7 +37,7 @@ class Unit(NamedTuple):
 
 def units(
     file: IO[bytes], start: int, end: int, between: re.Pattern[bytes]
-) -> Iterator[list[Unit]]:
+) -> Iterator[list[TextRecord]]:
     """The records that begin in a range of the file, a block of them at a time.
 
     Raises OSError where the file can't be read.
@@ -50,13 +50,13 @@ def units(
     while not is_over:
         block = file.read(BLOCK_BYTES)
         data += block
-        found: list[Unit] = []
+        found: list[TextRecord] = []
         for match in between.finditer(data, begin or 0):
             place = match.end()
             if at + place < start:
                 continue
             if begin is not None:
-                found.append(Unit(at + begin, data[begin:place]))
+                found.append(TextRecord(at + begin, data[begin:place]))
             begin = place
             if at + place >= end:
                 is_over = True
@@ -64,7 +64,7 @@ def units(
         if not block and not is_over:
             is_over = True
             if begin is not None and begin < len(data):
-                found.append(Unit(at + begin, data[begin:]))
+                found.append(TextRecord(at + begin, data[begin:]))
         if found:
             yield found
         # What is left begins with a record that is not complete yet, or may hold half a boundary.

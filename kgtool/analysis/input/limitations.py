@@ -1,0 +1,81 @@
+"""What the inputs can't tell, and which columns and tables stay empty: said before the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+from kgtool.analysis import missing_data
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.input_files import InputFile
+from kgtool.errors import UsageError
+from kgtool.retention.rules import RuleSet
+from kgtool.text import listed
+
+_STATES = missing_data.GROUPS | missing_data.NEW_GROUPS
+_LIVE_COLUMNS = (
+    (missing_data.TRANSACTIONS, ("pending_transaction",)),
+    (missing_data.COMMIT_TIMES, ("commit_timestamp_ms", "expire_timestamp_ms")),
+    (missing_data.TOPIC_IDS, ("topic_id",)),
+    (_STATES, ("group_type", "group_state")),
+    (_STATES | missing_data.STATE_TIMES, ("state_since_ms",)),
+    (_STATES | missing_data.SUBSCRIPTIONS, ("subscribed",)),
+)
+
+
+def limitations(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
+    """One sentence for each format that lacks something, and what follows for the tables."""
+    incomplete: dict[str, list[InputFile]] = {}
+    for file in files:
+        if file.missing:
+            incomplete.setdefault(file.format, []).append(file)
+    if not incomplete:
+        return []
+    sentences = []
+    for name, some in incomplete.items():
+        paths = listed([file.path.rpartition("/")[2] for file in some], 3, " and {} more")
+        words = "; ".join(missing_data.words(some[0].missing))
+        sentences.append(f"{paths} ({formats.FORMATS[name].label}) can't tell {words}.")
+    formatters = {kind.name: kind.label for kind in formats.FORMATTERS}
+    placeless = [label for name, label in formatters.items() if name in incomplete]
+    if placeless and {file.format for file in files} - formatters.keys():
+        sentences.append(
+            f"Output of {placeless[0]} can't tell where in the log its records were. What other "
+            "inputs hold too is counted twice."
+        )
+    missing = reduce(or_, (file.missing for file in files))
+    sentences.append(_empty_columns(missing))
+    if missing & missing_data.BLIND:
+        sentences.append(f"What these inputs tell is not enough for {_rules_for(missing, rules)}.")
+    return sentences
+
+
+def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
+    """Refuse --as-of where an input does not say when its records were written (UsageError)."""
+    timeless = [file.path for file in files if file.missing & missing_data.TIMES]
+    if timeless and as_of_ms is not None:
+        raise UsageError(
+            f"--as-of can't be applied to {timeless[0]}: it doesn't tell when records were written."
+        )
+
+
+def _empty_columns(missing: int) -> str:
+    live = [name for bits, names in _LIVE_COLUMNS if missing & bits for name in names]
+    parts = [f"of live {', '.join(live)}"]
+    if missing & missing_data.BLIND:
+        times = "removed_at_ms, " if missing & missing_data.TIMES else ""
+        parts.append(f"of removals {times}cause, expires_at_ms, latency_ms")
+    return f"Empty where that matters: {'; '.join(parts)}."
+
+
+def _rules_for(missing: int, rules: RuleSet) -> str:
+    tables = "overdue, whatif, losses and metrics, which are empty"
+    if missing & missing_data.COMMIT_TIMES:
+        return f"any rule set (rule and expires_at_ms are empty), nor for {tables}"
+    if rules.fixed_at_commit:
+        return tables
+    return (
+        f"the rules {rules.name} and every other set but pre-2.1 (rule and expires_at_ms are "
+        f"empty where a group's state decides), nor for {tables}"
+    )
