@@ -204,5 +204,5 @@ def _from_properties(
     servers = bootstrap_server or properties.value("bootstrap.servers")
     if servers is None:
         return None
-    settings = config.of_properties(properties, servers, PROPERTIES, os.environ)
+    settings = config.settings_from_properties(properties, servers, PROPERTIES, os.environ)
     return settings._replace(timeout_ms=timeout_ms)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from kgtool.changes.snapshot import GroupChange
-from kgtool.config.policy import Policy, Rules, confirmed, option_names, rules_of
+from kgtool.config.policy import Policy, Rules, confirmed, option_names, policy_rules
 from kgtool.errors import KgError
 from kgtool.text import counted, span
 
@@ -63,7 +63,7 @@ class Guard:
         :raises ConfigError: a policy can't be read.
         """
         if self._known is None:
-            self._known = rules_of(self._session.cluster_id, self._session.settings.context)
+            self._known = policy_rules(self._session.cluster_id, self._session.settings.context)
         return self._known
 
     @property

@@ -1,10 +1,10 @@
-"""What to connect to, and how → ``Settings``.
+"""The cluster to connect to, and the client's configuration: ``Settings``.
 
 ``--bootstrap-server`` > a context chosen by flag or ``KGTOOL_CONTEXT`` >
 ``KGTOOL_BOOTSTRAP_SERVER`` > the context in use > ``bootstrap.servers`` of a file. A context's
 login goes to that context's own brokers, or to a ``--bootstrap-server`` typed beside ``--context``.
 
-Reading files, JAAS lines and contexts is left to modules that are imported when there is one.
+Files, JAAS lines and contexts are read by modules that are imported only where needed.
 
 >>> settings(bootstrap="b1:9092,[::1]:9093", environ={}).bootstrap
 (('b1', 9092), ('::1', 9093))
@@ -34,17 +34,17 @@ _ADDRESS = re.compile(r"^(?:[A-Za-z0-9\-%._]*://)?\[?([0-9A-Za-z\-%._:]*)\]?:([0
 
 
 class Settings(NamedTuple):
-    """How to reach a cluster: ``(host, port)`` pairs, and the time a command may take, in ms.
+    """The configuration of a client.
 
-    ``properties`` are the client's own, secrets included; their repr hides those. ``security`` is
-    None for plain connections without a login. ``context`` is the profile in use, if any: it says
-    whether a change needs a second question, and refuses another cluster than its own;
-    ``is_own_address``: the address is its own, so it may be pinned to what answers. ``trace``
-    gets a line for each message on the wire, secrets masked. ``setup_ms`` is
-    ``socket.connection.setup.timeout.ms`` where it is given, ``request_ms`` is
-    ``request.timeout.ms``; ``canonical_names`` stands for
+    ``bootstrap`` has (host, port) pairs, ``timeout_ms`` is the time of a whole command.
+    ``properties`` include secrets, which their repr hides. ``security`` is None for PLAINTEXT.
+    ``context`` is the profile in use, if any: it refuses other clusters than its own, and may
+    protect it; ``is_own_address``: the address is the profile's own, so the profile may be pinned
+    to the cluster that answers. ``trace`` gets a line for each message on the wire, secrets masked.
+    ``setup_ms`` is ``socket.connection.setup.timeout.ms``, ``request_ms`` ``request.timeout.ms``
+    (None: not given), ``canonical_names`` stands for
     ``client.dns.lookup=resolve_canonical_bootstrap_servers_only``. ``notes`` are sentences about
-    the configuration that a user should see.
+    the configuration for the user.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
@@ -68,13 +68,14 @@ def settings(
     environ: Mapping[str, str] | None = None,
     context: str | None = None,
 ) -> Settings | None:
-    """Combine what was given; None where nothing names a cluster.
+    """Combine arguments, variables, files and contexts; None where nothing names a cluster.
 
-    A login for one cluster is never shown to another by accident: the context in use is taken only
+    A login for one cluster is never sent to another by accident: the context in use counts only
     where nothing else names a cluster, and ``KGTOOL_BOOTSTRAP_SERVER`` never redirects a context
     that was chosen. Only an address typed beside ``context`` does.
 
-    Raises UsageError for a malformed address, ConfigError for a file that can't be used.
+    :raises UsageError: a malformed address.
+    :raises ConfigError: a file that can't be used.
     """
     environ = os.environ if environ is None else environ
     variable = environ.get(BOOTSTRAP_VARIABLE) or None
@@ -105,7 +106,7 @@ def _combine(
     *,
     is_typed: bool = False,
 ) -> Settings | None:
-    """Read what a file and a profile say, ``servers`` over both.
+    """Combine a file and a profile; ``servers`` takes precedence over both.
 
     :param is_typed: the profile was named on the command line.
     """
@@ -120,19 +121,19 @@ def _combine(
     if profile is not None and servers != own and not is_typed:
         # Another file names another cluster: it gets nothing of the context.
         return _combine(servers, command_config, None, environ)
-    found = of_properties(properties, servers, where, environ)
+    found = settings_from_properties(properties, servers, where, environ)
     return found._replace(context=profile, is_own_address=servers == own)
 
 
-def of_properties(
+def settings_from_properties(
     properties: Properties, servers: str, where: str, environ: Mapping[str, str]
 ) -> Settings:
-    """Make settings of client properties whose variables are resolved.
+    """Make settings from client properties with their variables resolved.
 
     :param where: the file or context that they come from, for messages.
     :raises ConfigError: a property has a value that can't be used.
     """
-    from kgtool.config.known import odd_names, unused
+    from kgtool.config.known_properties import suspicious_names, unused_properties
     from kgtool.config.security import canonical_names, security
 
     if "sasl.jaas.config" not in properties and "KAFKA_OPTS" in environ:
@@ -147,14 +148,14 @@ def of_properties(
         setup_ms=setup_ms(properties, where),
         request_ms=milliseconds(properties, "request.timeout.ms", where),
         canonical_names=canonical_names(properties, where),
-        notes=(*odd_names(properties, where), *unused(properties, where)),
+        notes=(*suspicious_names(properties, where), *unused_properties(properties, where)),
     )
 
 
 def _own_address(
     profile: Context | None, named: str | None, command_config: str | None
 ) -> str | None:
-    """Return where a profile itself leads, ``named`` being what all files together say."""
+    """Return a profile's own address; ``named`` is the one of all files together."""
     if profile is None or profile.bootstrap:
         return profile and profile.bootstrap
     is_own = command_config is None or "bootstrap.servers" in profile.properties
@@ -162,7 +163,7 @@ def _own_address(
 
 
 def has_cluster() -> bool:
-    """Say whether a cluster is named somewhere else than on the command line."""
+    """Whether a variable or a context names a cluster."""
     named = os.environ.get(BOOTSTRAP_VARIABLE) or os.environ.get(CONTEXT_VARIABLE)
     return bool(named or _profile(None, None, None))
 
@@ -180,7 +181,7 @@ def _profile(name: str | None, servers: str | None, command_config: str | None) 
 
 
 def contexts_file() -> str:
-    """Return where the profiles are: ``~/.config/kgtool/contexts.toml``."""
+    """Return the path of the profiles: ``~/.config/kgtool/contexts.toml``."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # The XDG specification says that relative values are to be ignored.
     if not base.startswith("/"):
@@ -198,7 +199,7 @@ def _read(path: str | None, profile: Context | None, environ: Mapping[str, str])
         return resolve(properties, environ, where)
     from kgtool.config.contexts import properties_of
 
-    # A secret that was looked up is taken as it is: what is in it is no variable.
+    # Secrets are taken literally: variables in them are not expanded.
     own = resolve(Properties({**properties, **profile.properties}), environ, where)
     return properties_of(profile, own, environ)
 
@@ -222,7 +223,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 # ---------------------------------------------------------------------------------------------
-# How long the parts of a conversation may take, as the client properties say
+# Timeouts of the client properties
 
 
 _SETUP = "socket.connection.setup.timeout"
@@ -234,7 +235,7 @@ def milliseconds(properties: Properties, key: str, where: str) -> int | None:
     """Return a number of milliseconds; None where it is not given.
 
     :param where: the file or context, for the message.
-    :raises ConfigError: it is no positive number.
+    :raises ConfigError: it is not a positive number.
     """
     value = properties.value(key)
     if value is None:
@@ -248,11 +249,11 @@ def milliseconds(properties: Properties, key: str, where: str) -> int | None:
 
 
 def setup_ms(properties: Properties, where: str) -> int | None:
-    """Return how long a connection may take to be ready; None where nothing is said of it.
+    """Return the time for setting a connection up; None where it is not configured.
 
     ``socket.connection.setup.timeout.ms``, at most ``socket.connection.setup.timeout.max.ms``.
 
-    :raises ConfigError: one of them is no positive number.
+    :raises ConfigError: one of them is not a positive number.
     """
     first = milliseconds(properties, f"{_SETUP}.ms", where)
     most = milliseconds(properties, f"{_SETUP}.max.ms", where)

@@ -20,9 +20,9 @@
     password = "env:KAFKA_PASSWORD"
     "ssl.truststore.password" = "file:/run/secrets/trust"
 
-``cluster_id`` is written at the first use: a name that suddenly leads to another cluster is
-refused. ``protected`` and ``policy`` hold for that cluster, however it is reached. ``password``,
-with ``user``, stands for a ``sasl.jaas.config`` of PLAIN or SCRAM.
+``cluster_id`` is written at the first use: after that, another cluster at this address is refused.
+``protected`` and ``policy`` hold for that cluster, however it is reached. ``user`` and ``password``
+stand for a ``sasl.jaas.config`` of PLAIN or SCRAM.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kgtool.config import contexts_file as path
+from kgtool.config import contexts_file
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError, UsageError, WrongCluster
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-"""Nobody asks which one it is: the mechanism decides."""
+"""Any login module will do: the mechanism decides."""
 _TEXTS = ("bootstrap", "command_config", "user", "policy")
 _HEAD = "# Written by `kgtool context`; comments are not kept. Secrets are references only.\n"
 
@@ -60,10 +60,10 @@ class Context(NamedTuple):
     policy: str | None = None
 
     def check(self, cluster_id: str | None, *, may_pin: bool = True) -> None:
-        """Compare the cluster that answered with the one of this context; pin it if it's new.
+        """Compare a cluster's id with that of this context; pin it if there is none yet.
 
-        :param may_pin: it answered at this context's own address.
-        :raises WrongCluster: it is another one.
+        :param may_pin: the cluster answered at this context's own address.
+        :raises WrongCluster: it is another cluster.
         """
         if cluster_id is None or cluster_id == self.cluster_id:
             return
@@ -105,23 +105,26 @@ def load() -> Contexts:
 
     :raises ConfigError: the file can't be read.
     """
-    place = path()
+    path = contexts_file()
     try:
-        with open(place, encoding="utf-8") as file:  # noqa: PTH123
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
             document = parse_toml(file.read())
         found = [_context(name, row) for name, row in document.get("contexts", {}).items()]
         current = document.get("current")
     except FileNotFoundError:
         return Contexts(None, {})
     except OSError as error:
-        raise ConfigError(f"Can't read {place}: {error.strerror}.") from None
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"Can't read {place}: {error}.") from None
+        raise ConfigError(f"Can't read {path}: {error}.") from None
     return Contexts(current, {context.name: context for context in found})
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Read TOML; a ValueError says what is wrong with it."""
+    """Read TOML.
+
+    :raises ValueError: malformed TOML.
+    """
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -153,7 +156,7 @@ def put(context: Context, *, use: bool = False) -> None:
 
 
 def use(name: str | None) -> None:
-    """Make a profile the one that is used when nothing else is said; None: none of them."""
+    """Make a profile the default; None: no default."""
     with _locked() as known:
         if name is not None:
             known.get(name)
@@ -161,9 +164,9 @@ def use(name: str | None) -> None:
 
 
 def rename(old: str, new: str) -> None:
-    """Give a profile another name; it stays the one in use, if it was.
+    """Rename a profile; it stays the default, if it was.
 
-    :raises ConfigError: there is none of the old name, or one of the new.
+    :raises ConfigError: the old name does not exist, or the new one does.
     """
     with _locked() as known:
         found = known.get(old)
@@ -175,7 +178,7 @@ def rename(old: str, new: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Forget a profile."""
+    """Remove a profile."""
     with _locked() as known:
         known.get(name)
         left = {key: value for key, value in known.by_name.items() if key != name}
@@ -183,7 +186,7 @@ def remove(name: str) -> None:
 
 
 def pin(name: str, cluster_id: str) -> None:
-    """Remember which cluster a profile leads to; the first one that was seen stays."""
+    """Save the cluster id of a profile that has none yet."""
     with _locked() as known:
         found = known.by_name.get(name)
         if found is not None and found.cluster_id is None:
@@ -193,10 +196,10 @@ def pin(name: str, cluster_id: str) -> None:
 
 @contextlib.contextmanager
 def _locked() -> Iterator[Contexts]:
-    """Give what there is, and keep two kgtools from losing each other's change."""
-    place = path()
-    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
-    with open(f"{place}.lock", "a", encoding="utf-8") as lock:  # noqa: PTH123
+    """Read the profiles under a lock, so that no concurrent change is lost."""
+    path = contexts_file()
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
+    with open(f"{path}.lock", "a", encoding="utf-8") as lock:  # noqa: PTH123
         with contextlib.suppress(ImportError):  # not on Windows
             import fcntl
 
@@ -205,20 +208,14 @@ def _locked() -> Iterator[Contexts]:
 
 
 def _save(contexts: Contexts) -> None:
-    place = path()
-    draft = f"{place}.{os.getpid()}"
-    number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(number, "w", encoding="utf-8") as file:  # noqa: PTH123
-        file.write(_document(contexts))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, place)  # noqa: PTH105
+    from pathlib import Path
 
+    from kgtool.durable import replace
 
-def _document(contexts: Contexts) -> str:
     current = [] if contexts.current is None else [f"current = {_quoted(contexts.current)}\n"]
     sections = [_section(contexts.by_name[name]) for name in sorted(contexts.by_name)]
-    return "\n".join([_HEAD, *current, *sections])
+    document = "\n".join([_HEAD, *current, *sections])
+    replace(Path(contexts_file()), [document.encode()], mode=0o600)
 
 
 def _section(context: Context) -> str:
@@ -254,10 +251,10 @@ def _quoted(text: str) -> str:
 
 
 def properties_of(context: Context, file: Properties, environ: Mapping[str, str]) -> Properties:
-    """Return the client properties of a profile: ``file`` and its secrets.
+    """Return the client properties of a profile, secrets included.
 
     :param file: the profile's properties over those of its file, variables resolved.
-    :raises ConfigError: a reference leads nowhere.
+    :raises ConfigError: a secret can't be looked up.
     """
     merged = Properties(file)
     secrets = {
@@ -277,7 +274,7 @@ def properties_of(context: Context, file: Properties, environ: Mapping[str, str]
 def secret(reference: str, key: str, context: str, environ: Mapping[str, str]) -> str:
     """Look a secret up: ``env:NAME``, ``file:PATH`` or ``keyring:SERVICE/USER``.
 
-    :raises ConfigError: it is not there, or the reference is none.
+    :raises ConfigError: it does not exist, or the reference is malformed.
     """
     kind, _, rest = reference.partition(":")
     where = f"{key} of the context {context}"
@@ -315,9 +312,9 @@ def _from_keyring(rest: str, where: str) -> str:
 
 
 def check_reference(text: str, option: str) -> None:
-    """Refuse what is no reference, without showing it: it may be the secret itself.
+    """Refuse a malformed reference, without showing it: it may be the secret itself.
 
-    :raises UsageError: it is none.
+    :raises UsageError: it is malformed.
     """
     kind, colon, rest = text.partition(":")
     if kind not in ("env", "file", "keyring") or not colon or not rest:

@@ -51,7 +51,7 @@ class LoginModule(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """A character that stands for itself, or a word or string with its ``text``."""
+    """A word or string with its ``text``, or a single character."""
 
     kind: str
     text: str | None = None
@@ -61,7 +61,7 @@ def parse_jaas(text: str, where: str) -> LoginModule:
     """Read the one login module of a ``sasl.jaas.config``.
 
     :param where: the file or context, for messages. No message shows a value.
-    :raises ConfigError: the text is no JAAS configuration, or has several modules.
+    :raises ConfigError: the text is not a JAAS configuration, or has several modules.
     """
     place = f"sasl.jaas.config in {where}"
     return _only(_entries(_tokens(text), _END, place), place)

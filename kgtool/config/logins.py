@@ -1,4 +1,4 @@
-"""Who logs in, and with what: ``sasl.jaas.config`` and its relatives, one type a kind of login.
+"""Credentials: ``sasl.jaas.config`` and its relatives, one type a kind of login.
 
 The options are those of Kafka's login modules and callback handlers (PlainLoginModule,
 ScramLoginModule, OAuthBearerUnsecuredLoginCallbackHandler, OAuthBearerLoginCallbackHandler), of
@@ -16,7 +16,7 @@ from kgtool.errors import ConfigError
 
 
 class Secret:
-    """A password, key or token that is never shown; only ``reveal`` gives it away."""
+    """A password, key or token that is never shown; ``reveal`` returns it."""
 
     __slots__ = ("_text",)
 
@@ -135,7 +135,7 @@ def login(mechanism: str, properties: Properties, where: str) -> Login | None:
 
 
 def _check_default(module: LoginModule | None, where: str) -> None:
-    """Refuse the most common slip: without ``sasl.mechanism``, Kafka means GSSAPI."""
+    """Refuse the most common mistake: without ``sasl.mechanism``, Kafka uses GSSAPI."""
     if module is None:
         raise ConfigError(
             f"sasl.mechanism and sasl.jaas.config are missing in {where}: a SASL listener needs "

@@ -40,9 +40,9 @@ _WORDS = """
     verbose verify version wait-empty watch yes
 """
 OPTIONS = frozenset(f"--{word}" for word in _WORDS.split())
-"""What ``forbid`` may name: the options of the commands that change something, in both forms."""
+"""Valid in ``forbid``: the options of the commands that change something, in both forms."""
 MCP_COMMANDS = ("cleanup", "undo", "delete-offsets", "reset-offsets")
-"""What ``mcp`` may name: the changes that the MCP server knows."""
+"""Valid in ``mcp``: the changes that the MCP server offers."""
 
 
 class Policy(NamedTuple):
@@ -60,20 +60,20 @@ class Policy(NamedTuple):
 
     @property
     def is_about_groups(self) -> bool:
-        """Whether it takes the groups and offsets of a change to judge it."""
+        """Whether it limits the groups or offsets of a change."""
         limits = (self.max_groups, self.max_offsets, self.min_idle_ms)
         return bool(self.protected) or any(limit is not None for limit in limits)
 
 
 class Rules(NamedTuple):
-    """What holds for one cluster: its contexts that are protected, and the policies."""
+    """The rules of one cluster: its protected contexts, and the policies."""
 
     protected_by: tuple[str, ...]
     policies: tuple[Policy, ...]
 
 
-def rules_of(cluster_id: str | None, chosen: Context | None) -> Rules:
-    """Return what holds for a cluster, whichever way it was reached.
+def policy_rules(cluster_id: str | None, chosen: Context | None) -> Rules:
+    """Return the rules of a cluster, however it was reached.
 
     :param chosen: the context in use; it counts even where it is not pinned yet.
     :raises ConfigError: the contexts or a policy can't be read.
@@ -85,7 +85,7 @@ def rules_of(cluster_id: str | None, chosen: Context | None) -> Rules:
     paths = [os.environ.get(POLICY_VARIABLE) or None, *(one.policy for one in found)]
     return Rules(
         tuple(one.name for one in found if one.is_protected),
-        tuple(read(path) for path in dict.fromkeys(paths) if path is not None),
+        tuple(read_policy(path) for path in dict.fromkeys(paths) if path is not None),
     )
 
 
@@ -94,11 +94,10 @@ def confirmed(given: str | None) -> str | None:
     return given or os.environ.get(CONFIRM_VARIABLE) or None
 
 
-def read(path: str) -> Policy:
+def read_policy(path: str) -> Policy:
     """Read a policy.
 
-    :raises ConfigError: it can't be read, a key is unknown or has a value of the wrong kind, or it
-        names an option or command that there is not.
+    :raises ConfigError: it can't be read, or has an unknown key, value, option or command.
     """
     place = os.path.expanduser(path)  # noqa: PTH111 - pathlib costs start-up time
     try:
@@ -122,7 +121,7 @@ def read(path: str) -> Policy:
 
 
 def _check_names(path: str, key: str, names: Iterable[str]) -> None:
-    """Refuse a name that stands for nothing: a slip would forbid, or allow, nothing."""
+    """Refuse an unknown name: a typo would forbid, or allow, nothing."""
     known, what = _NAMES[key]
     for name in names:
         if name not in known:
@@ -182,7 +181,7 @@ _SHORT = {"-y": "--yes", "-g": "--group", "-t": "--topic", "-b": "--bootstrap-se
 
 
 def option_names(words: Iterable[str], known: Iterable[str]) -> frozenset[str]:
-    """Return which options stand on a command line, in any spelling that kgtool takes."""
+    """Return the options of a command line, in any spelling that kgtool takes."""
     given = {word.partition("=")[0] for word in words if word.startswith("-")}
     given |= {_SHORT.get(word[:2], word) for word in given}
     return frozenset(name for name in known if name in given or name[1:] in given)

@@ -32,7 +32,7 @@ _PUBLIC_KEY_NAMES = ("sasl.oauthbearer.token.endpoint.url",)
 
 
 class Properties(dict[str, str]):
-    """Client properties; secret ones are hidden wherever the whole is shown."""
+    """Client properties; their repr hides secret values."""
 
     def __repr__(self) -> str:
         shown = {key: "[hidden]" if is_secret(key) else value for key, value in self.items()}
@@ -47,7 +47,7 @@ class Properties(dict[str, str]):
 
 
 _JAVA_TRIM = "".join(map(chr, range(0x21)))
-"""What ``String.trim`` takes off."""
+"""The characters that ``String.trim`` removes."""
 
 
 def is_secret(key: str) -> bool:

@@ -1,9 +1,9 @@
-"""Kafka's configuration providers: values that stand elsewhere, ``${provider:path:key}``.
+"""Kafka's configuration providers: values from elsewhere, ``${provider:path:key}``.
 
 ``${env:NAME}``, ``${file:/path/of.properties:key}`` and ``${dir:/folder:file}`` are always known
 under these names; ``config.providers`` may give them others, and may restrict them, as in Kafka
-(EnvVarConfigProvider, FileConfigProvider and DirectoryConfigProvider). A variable of a name that
-nobody defined stays as it is written, which is what ConfigTransformer does.
+(EnvVarConfigProvider, FileConfigProvider and DirectoryConfigProvider). A variable of an unknown
+provider stays as it is, as in ConfigTransformer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def resolve(properties: Properties, environ: Mapping[str, str], where: str) -> P
     """Replace the variables in all values.
 
     :param where: the file or context that holds them, for messages.
-    :raises ConfigError: what a variable names is not there.
+    :raises ConfigError: a variable can't be resolved.
     """
     if not any("${" in value for value in properties.values()):
         return properties

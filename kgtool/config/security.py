@@ -1,4 +1,4 @@
-"""``security.protocol`` and what belongs to it, checked before anything is sent.
+"""``security.protocol`` and its settings, checked before anything is sent.
 
 Names, defaults and refusals are those of Kafka's AdminClientConfig, SslConfigs, SaslConfigs and
 DefaultSslEngineFactory. Files are not opened here: ``kgtool.net`` reads the stores.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kgtool.config.known import check_classes
+from kgtool.config.known_properties import check_classes
 from kgtool.config.logins import Login, Secret, login
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError
@@ -22,7 +22,7 @@ DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
 
 class Store(NamedTuple):
-    """A trust or key store: a file, or PEM texts that stand in the configuration itself."""
+    """A trust or key store: a file, or PEM texts in the configuration itself."""
 
     role: str
     """``truststore`` or ``keystore``, as in the names of the properties."""
@@ -35,7 +35,7 @@ class Store(NamedTuple):
 
 
 class Tls(NamedTuple):
-    """How TLS is spoken. Without ``trust`` the system's certificate authorities are trusted."""
+    """The TLS settings. Without ``trust`` the system's certificate authorities are trusted."""
 
     trust: Store | None
     key: Store | None
@@ -45,14 +45,14 @@ class Tls(NamedTuple):
 
 
 class Sasl(NamedTuple):
-    """How to log in; ``login`` is None for a mechanism that kgtool does not know."""
+    """The mechanism and its credentials; None for a mechanism that kgtool does not have."""
 
     mechanism: str
     login: Login | None
 
 
 class Security(NamedTuple):
-    """What is between TCP and Kafka's protocol; ``where`` names the file, for messages."""
+    """TLS and SASL settings; ``where`` names the file, for messages."""
 
     protocol: str
     tls: Tls | None
@@ -80,7 +80,7 @@ def security(properties: Properties, where: str) -> Security | None:
 
 
 def canonical_names(properties: Properties, where: str) -> bool:
-    """Whether bootstrap names are to be replaced by those that their addresses lead back to.
+    """Whether bootstrap names are to be replaced by the canonical names of their addresses.
 
     :raises ConfigError: ``client.dns.lookup`` is neither of Kafka's two values.
     """
@@ -181,7 +181,7 @@ def _key_store(properties: Properties, where: str) -> Store | None:
 
 
 def _check(store: Store, pem: str | None, where: str) -> None:
-    """Refuse what does not go together; ``pem``: the property that holds PEM itself, if any."""
+    """Refuse contradictory settings; ``pem``: the property that holds PEM itself, if any."""
     if pem and store.type != "PEM":
         raise ConfigError(f"{where} has {pem}: that needs ssl.{store.role}.type=PEM.")
     if pem and store.location is not None:

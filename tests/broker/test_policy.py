@@ -388,7 +388,7 @@ def test_a_policy_that_is_not_there(world: World) -> None:
 
 def test_protected_is_true_or_false(world: World) -> None:
     world.context("--protected")
-    place = Path(contexts.path())
+    place = Path(contexts.contexts_file())
     place.write_text(place.read_text().replace("protected = true", 'protected = "yes"'))
     with pytest.raises(ConfigError, match="neither true nor false"):
         contexts.load()

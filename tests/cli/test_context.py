@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.config.contexts import load, path
+from kgtool.config import contexts_file
+from kgtool.config.contexts import load
 from kgtool.sandbox.cluster import Cluster
 from tests.cli import run
 from tests.cli.pseudo import Terminal
@@ -75,7 +76,7 @@ def test_secrets_are_kept_by_reference_only(
     result = context("add", "a", "--bootstrap-server", "b:1", *options)
     assert result.status == 2
     assert "h1dden" not in (result.out + result.err).replace("'env:h1dden'", "")
-    assert not Path(path()).exists()
+    assert not Path(contexts_file()).exists()
 
 
 def test_what_can_be_refused_at_once(context: Callable[..., Result]) -> None:
@@ -96,7 +97,7 @@ def test_what_can_be_refused_at_once(context: Callable[..., Result]) -> None:
 def test_a_variable_in_a_jaas_line_is_no_secret(context: Callable[..., Result]) -> None:
     line = 'sasl.jaas.config=x.Y required username="a" password="${env:PW}";'
     assert context("add", "a", "--bootstrap-server", "b:1", "--property", line).status == 0
-    assert "${env:PW}" in Path(path()).read_text()
+    assert "${env:PW}" in Path(contexts_file()).read_text()
 
 
 def test_a_misspelt_property_is_pointed_out(context: Callable[..., Result]) -> None:

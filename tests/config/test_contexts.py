@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from kgtool.config import Settings, has_cluster, settings
-from kgtool.config.contexts import Context, load, path, pin, put, remove, use
+from kgtool.config import Settings, contexts_file, has_cluster, settings
+from kgtool.config.contexts import Context, load, pin, put, remove, use
 from kgtool.config.logins import PasswordLogin, Secret
 from kgtool.errors import ConfigError, WrongCluster
 
@@ -48,13 +48,13 @@ def test_a_profile_comes_back_as_it_was() -> None:
 
 def test_the_file_is_for_its_owner_alone() -> None:
     put(Context("a", "b:1"))
-    assert stat.S_IMODE(Path(path()).stat().st_mode) == 0o600
-    assert stat.S_IMODE(Path(path()).parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(Path(contexts_file()).stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path(contexts_file()).parent.stat().st_mode) == 0o700
 
 
 def test_a_file_that_somebody_wrote() -> None:
-    Path(path()).parent.mkdir(parents=True)
-    Path(path()).write_text(
+    Path(contexts_file()).parent.mkdir(parents=True)
+    Path(contexts_file()).write_text(
         '# mine\ncurrent = "dev"\n[contexts.dev]\nbootstrap = "b:1"\nother = 3\n'
         '[contexts."p"]\nprotected = true\n[contexts.p.properties]\n"client.id" = \'x\'\n'
     )
@@ -66,8 +66,8 @@ def test_a_file_that_somebody_wrote() -> None:
 @pytest.mark.parametrize("text", ["current = ", "[contexts.a]\nbootstrap = 7\n", "contexts = 1",
                                   "[contexts]\na = 1", "\xff"])  # fmt: skip
 def test_a_file_that_cannot_be_read_is_named(text: str) -> None:
-    Path(path()).parent.mkdir(parents=True)
-    Path(path()).write_bytes(text.encode("latin-1"))
+    Path(contexts_file()).parent.mkdir(parents=True)
+    Path(contexts_file()).write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"contexts\.toml"):
         load()
 

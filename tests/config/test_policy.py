@@ -11,7 +11,7 @@ import pytest
 from kgtool.cli.app.kafka_form import kafka_form
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import SECTIONS
-from kgtool.config.policy import MCP_COMMANDS, OPTIONS, read
+from kgtool.config.policy import MCP_COMMANDS, OPTIONS, read_policy
 from kgtool.errors import ConfigError
 from kgtool.mcp.tools import CHANGES
 
@@ -53,7 +53,7 @@ def test_a_slip_is_refused(tmp_path: Path, text: str, said: str, hint: str) -> N
     path = tmp_path / "policy.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as refused:
-        read(str(path))
+        read_policy(str(path))
     assert refused.value.message.startswith(f"The policy {path}: ")
     assert said in refused.value.message
     assert hint in str(refused.value.hint)

@@ -16,8 +16,8 @@ from kgtool.columns import shown
 from kgtool.columns.tools import CONTEXT, CONTEXTS
 from kgtool.config import contexts, parse_bootstrap
 from kgtool.config.contexts import NAME, Context, check_reference, load
-from kgtool.config.known import odd_names
-from kgtool.config.policy import read as read_policy
+from kgtool.config.known_properties import suspicious_names
+from kgtool.config.policy import read_policy
 from kgtool.config.properties import Properties, is_secret
 from kgtool.errors import UsageError
 from kgtool.text import escape
@@ -200,7 +200,7 @@ def _check(made: Context) -> None:
 def _warn(output: Output, made: Context) -> None:
     """Warn of unknown properties that look like typos."""
     names = [*made.properties, *(key for key in made.secrets if key != "password")]
-    for note in odd_names(Properties(dict.fromkeys(names, "")), f"The context {made.name}"):
+    for note in suspicious_names(Properties(dict.fromkeys(names, "")), f"The context {made.name}"):
         output.note(f"Warning: {escape(note)}")
 
 

@@ -30,7 +30,7 @@ def command(settings: Settings, output: Output) -> int:
         raise KgError(
             "kgtool mcp needs the package mcp.", hint="pip install 'kgtool[mcp]'"
         ) from None
-    from kgtool.config.policy import rules_of
+    from kgtool.config.policy import policy_rules
     from kgtool.mcp.tools import Rights, rights
 
     with open_session(settings) as session:
@@ -38,7 +38,7 @@ def command(settings: Settings, output: Output) -> int:
         cluster_id = session.cluster_id
 
     def may() -> Rights:
-        return rights(rules_of(cluster_id, settings.context), cluster_id)
+        return rights(policy_rules(cluster_id, settings.context), cluster_id)
 
     may()  # an invalid policy is refused now
     connection = typed()

@@ -1,8 +1,8 @@
-"""Which client properties there are, and which of them kgtool can't follow.
+"""Kafka's client properties, and those that kgtool can't use.
 
-Java's clients ignore what they do not know, and a misspelt ``sasl.mechanism`` then looks like a
-broken login. So names that are near to a known one, or in a namespace of the security settings,
-are pointed out. Custom classes that a login or TLS depends on can't be run here: refused.
+Java's clients ignore unknown names, and a misspelt ``sasl.mechanism`` then looks like a broken
+login. So names that are similar to a known one, or in a namespace of the security settings, are
+reported. Custom classes that a login or TLS depends on can't be run here, and are refused.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _NAMES = """
 NAMES = frozenset(_NAMES.split())
 """``AdminClientConfig.configNames()`` of 4.3.1; a test asks the class."""
 
-_OURS = ("ssl.", "sasl.", "security.")
-"""Where an unknown name is a mistake, however little it looks like a known one."""
-_NEAR = 0.85
+_SECURITY = ("ssl.", "sasl.", "security.")
+"""Every unknown name that begins like that is a mistake."""
+_SIMILAR = 0.85
 _PRODUCERS = "metadata.max.idle.ms"
 _LIBRDKAFKA = {
     "sasl.username": "sasl.jaas.config",
@@ -65,19 +65,19 @@ _LIBRDKAFKA = {
     "ssl.key.location": "ssl.keystore.location (with ssl.keystore.type=PEM)",
     "enable.ssl.certificate.verification": "ssl.endpoint.identification.algorithm",
 }
-"""What the configuration of clients in other languages calls the same things."""
+"""The names of librdkafka for the same settings."""
 
 
-def odd_names(properties: Properties, where: str) -> tuple[str, ...]:
-    """Return a sentence for each property that nothing reads and that looks like a mistake.
+def suspicious_names(properties: Properties, where: str) -> tuple[str, ...]:
+    """Return a sentence for each unknown property that looks like a mistake.
 
     :param where: the file or context, for the sentences. No sentence shows a value.
     """
     unknown = (key for key in properties if key not in NAMES)
-    return tuple(filter(None, (_odd(key, where) for key in unknown)))
+    return tuple(filter(None, (_suspicion(key, where) for key in unknown)))
 
 
-def _odd(key: str, where: str) -> str | None:
+def _suspicion(key: str, where: str) -> str | None:
     if key.startswith("config.providers."):
         return None
     if key in _LIBRDKAFKA:
@@ -85,10 +85,10 @@ def _odd(key: str, where: str) -> str | None:
     from difflib import get_close_matches
 
     # A producer's setting that looks like a client's.
-    near = next(iter(get_close_matches(key, NAMES, 1, _NEAR)), None) if key != _PRODUCERS else None
-    if near is None and not key.startswith(_OURS):
+    similar = get_close_matches(key, NAMES, 1, _SIMILAR) if key != _PRODUCERS else []
+    if not similar and not key.startswith(_SECURITY):
         return None  # a consumer's or producer's: many share one file with those
-    meant = f" Is {near} meant?" if near else ""
+    meant = f" Is {similar[0]} meant?" if similar else ""
     return f"{where} has {key}, which is not a client property and is ignored.{meant}"
 
 
@@ -98,8 +98,8 @@ _UNUSED = (
 )  # fmt: skip
 
 
-def unused(properties: Properties, where: str) -> tuple[str, ...]:
-    """Return a sentence for the properties about time that kgtool does without, if there are any.
+def unused_properties(properties: Properties, where: str) -> tuple[str, ...]:
+    """Return a sentence about the timeouts that kgtool does not use, if there are any.
 
     :param where: the file or context, for the sentence.
     """
@@ -133,14 +133,14 @@ KNOWN_CLASSES = {
         "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
     ),
 }  # fmt: skip
-"""The classes of a login or of TLS whose work kgtool does by itself."""
+"""The classes of a login or of TLS that kgtool replaces."""
 
 
 def check_classes(properties: Properties, protocol: str, where: str) -> None:
-    """Refuse classes that a login or TLS depends on and that kgtool can't run.
+    """Refuse custom classes that a login or TLS depends on.
 
-    :param protocol: the ``security.protocol``: what it does not use is not looked at.
-    :raises ConfigError: naming the property, the class and what to do instead.
+    :param protocol: the ``security.protocol``; properties that it does not use are not checked.
+    :raises ConfigError: names the property and the class, with a hint.
     """
     for key, known in KNOWN_CLASSES.items():
         is_used = "SASL" in protocol if key.startswith("sasl.") else "SSL" in protocol

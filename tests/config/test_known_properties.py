@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgtool.config import Settings, settings
-from kgtool.config.known import KNOWN_CLASSES, NAMES, odd_names
+from kgtool.config.known_properties import KNOWN_CLASSES, NAMES, suspicious_names
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError
 from tests.cli.run import call
@@ -29,7 +29,8 @@ def read(tmp_path: Path, text: str) -> Settings:
 
 
 def odd(**properties: str) -> tuple[str, ...]:
-    return odd_names(Properties({k.replace("_", "."): v for k, v in properties.items()}), "f")
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return suspicious_names(Properties(named), "f")
 
 
 def test_the_names_are_those_of_kafkas_admin_client(java: Any) -> None:
@@ -41,7 +42,7 @@ def test_a_file_that_consumers_and_producers_share_is_no_matter(java: Any, clien
     package, name = client.split(".")
     names = getattr(getattr(java.org.apache.kafka.clients, package), name).configNames()
     assert len(names) > 80
-    assert odd_names(Properties(dict.fromkeys(names, "x")), "f") == ()
+    assert suspicious_names(Properties(dict.fromkeys(names, "x")), "f") == ()
 
 
 def test_the_classes_are_kafkas(java: Any) -> None:
@@ -65,7 +66,7 @@ def test_the_classes_are_kafkas(java: Any) -> None:
     ],
 )
 def test_a_misspelt_name_is_pointed_out_without_its_value(key: str, meant: str) -> None:
-    (told,) = odd_names(Properties({key: "h1dden"}), "client.properties")
+    (told,) = suspicious_names(Properties({key: "h1dden"}), "client.properties")
     assert key in told
     assert meant in told
     assert "client.properties" in told
