@@ -16,8 +16,13 @@ from kgtool.cli.analyze.spark_session import Spark, interruptible
 from kgtool.cli.app import exits
 from kgtool.cli.cleanup.plan import check_target
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
-from kgtool.cli.options.shared import connection_params, make_settings, output_options, typed
-from kgtool.cli.options.types import MOMENT, PAIR, WROTE, Named, duration
+from kgtool.cli.options.shared import (
+    connection_params,
+    given_connection,
+    make_settings,
+    output_options,
+)
+from kgtool.cli.options.types import MOMENT, PAIR, WROTE, OneOf, duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import ConfigError, MissingExtra, UsageError
 from kgtool.retention.rules import RULE_SETS
@@ -36,7 +41,7 @@ from kgtool.retention.rules import RULE_SETS
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @repeatable("--rules", None,
             "The brokers' generation; auto: what cluster.json says. Repeat for a what-if.",
-            type=Named(["auto", *RULE_SETS]), default=["auto"], show_default="auto")
+            type=OneOf(["auto", *RULE_SETS]), default=["auto"], show_default="auto")
 @repeatable("--retention", "DURATION", "What if offsets.retention.minutes were this, such as 3d; "
             "repeatable. One, with no --wrote and no cluster.json, is taken for what the brokers "
             "had.", type=duration())
@@ -49,7 +54,7 @@ from kgtool.retention.rules import RULE_SETS
         type=duration(least_ms=0), default="30d", show_default=True)
 @option("--as-of", "TIME", "Analyze the log as of this time (default: end).", type=MOMENT)
 @option("--out", "DIR", "Write every table as Parquet to a folder or URL.")
-@repeatable("--only", "NAME", "With --out: only this table; repeatable.", type=Named(tuple(TABLES)))
+@repeatable("--only", "NAME", "With --out: only this table; repeatable.", type=OneOf(tuple(TABLES)))
 @flag("--overwrite", "Overwrite existing --out, --report, --plan.")
 @option("--state", "DIR", "Continue from the last run, whose data is in DIR.")
 @flag("--rebuild", "With --state: discard it and start over.")
@@ -57,7 +62,7 @@ from kgtool.retention.rules import RULE_SETS
 @option("--plan", "FILE.json", "Write a plan for kgtool cleanup.", type=FILE)
 @option("--idle", "DURATION", "With --plan: only groups idle this long.", type=duration())
 @option("--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.",
-        type=Named(tuple(TABLES)))
+        type=OneOf(tuple(TABLES)))
 @option("--bucket", "DURATION", "Time bucket of the table metrics.",
         type=duration(), default="1h", show_default=True)
 @repeatable("--fail-on", "WHAT", "Exit with status 5 if there is any: overdue, "
@@ -65,7 +70,7 @@ from kgtool.retention.rules import RULE_SETS
             type=parse_condition)
 @flag("--strict", "Fail (status 1) if anything was unreadable.")
 @option("--engine", None, "local: without Spark, on local files.",
-        type=Named(["spark", "local"]), default="spark", show_default=True)
+        type=OneOf(["spark", "local"]), default="spark", show_default=True)
 @option("--master", "URL", "The Spark master (default: local[*]).")
 @repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=PAIR)
 @connection_params
@@ -131,7 +136,7 @@ def _on_spark(
 
 def _settings(has_paths: bool) -> Any:
     """Return the cluster to read; None if only files were named."""
-    if has_paths and not typed().keys() & {"bootstrap_server", "context"}:
+    if has_paths and not given_connection().keys() & {"bootstrap_server", "context"}:
         return None
     settings = make_settings(required=False)
     if settings is None:

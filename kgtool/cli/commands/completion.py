@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.types import Named
+from kgtool.cli.options.types import OneOf
 from kgtool.cli.output import shipped
 
 FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}
@@ -17,7 +17,7 @@ FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}
     "kgtool completion zsh > ~/.zfunc/_kgtool",
     "kgtool completion fish > ~/.config/fish/completions/kgtool.fish",
 )
-@click.argument("shell", type=Named(tuple(FILES)), metavar="bash|zsh|fish")
+@click.argument("shell", type=OneOf(tuple(FILES)), metavar="bash|zsh|fish")
 def command(shell: str) -> int:
     """Print the completion script of a shell.
 

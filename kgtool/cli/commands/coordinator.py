@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.group_selection import Selection, as_named
+from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
@@ -26,7 +26,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
     nothing about the group until it is done. In JSON also the hash and the leader's epoch.
     """
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, COORDINATOR)
+        groups = choose_in_order(session, output, selection, COORDINATOR)
         found = session.run(locate_groups(session.cluster, groups))
     rows = []
     for placement in found.placements:

@@ -17,7 +17,7 @@ from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
 from kgtool.changes.snapshot import OffsetImage, read_groups
 from kgtool.cli.app import exits
 from kgtool.cli.options.declare import declare, option
-from kgtool.cli.options.group_selection import Selection, chooser, java_order
+from kgtool.cli.options.group_selection import Selection, java_order, name_test
 from kgtool.cli.options.shared import cluster_options, name_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import moved_row
@@ -126,7 +126,7 @@ class FileSide:
 
     def groups(self) -> list[str]:
         """Return the names of the chosen groups in the file."""
-        return list(filter(chooser(self._selection), self._file.groups))
+        return list(filter(name_test(self._selection), self._file.groups))
 
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
         """Read groups from the file; a group that is not in it has no offsets."""

@@ -13,12 +13,12 @@ from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
     cluster_options,
+    given_connection,
     group_options,
     no_cluster,
     open_session,
-    typed,
 )
-from kgtool.cli.options.types import Named, duration
+from kgtool.cli.options.types import OneOf, duration
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import place, sentence
 from kgtool.cli.output.output import Output
@@ -51,10 +51,10 @@ NEVER = "none"
 @option("--within", "TIME", "Report offsets that expire within this time (default: 48h).",
         type=duration(), default="48h")
 @option("--fail-on", "SEVERITY", "Exit with status 5 from this severity up: problem, warning "
-        "(default), note, none.", type=Named([*SEVERITIES, NEVER]), default="warning")
+        "(default), note, none.", type=OneOf([*SEVERITIES, NEVER]), default="warning")
 @repeatable("--ignore ignored", "FINDING", "Skip findings of this kind (beyond-end, ghost-topic, "
             "...); repeatable.",
-            type=Named(list(KINDS), "a word that kgtool doctor --findings shows"))
+            type=OneOf(list(KINDS), "a word that kgtool doctor --findings shows"))
 @flag("--findings", "List the kinds of findings and what they mean; needs no cluster.")
 @cluster_options(required=False)
 # fmt: on
@@ -96,7 +96,7 @@ def command(
 
 def _connection(settings: Settings) -> Connection:
     """Return how the suggested commands reach the cluster, and this login's principal."""
-    given = typed()
+    given = given_connection()
     given.pop("timeout", None)
     own = (word for name, value in given.items()
            for word in (f"--{name.replace('_', '-')}", value))  # fmt: skip

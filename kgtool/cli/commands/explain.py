@@ -9,7 +9,7 @@ from typing import Any
 from kgtool.changes.explain import Explanation, TopicUse, explain_group
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.group_selection import Selection, as_named
+from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object, hint_of
 from kgtool.cli.output.output import Output
@@ -43,7 +43,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
     groups that are gone; and which ACL is missing.
     """
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, EXPLAIN)
+        groups = choose_in_order(session, output, selection, EXPLAIN)
         output.page()
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgtool.cli.options.declare import FILE, declare, option
 from kgtool.cli.options.shared import cluster_options, open_session
-from kgtool.cli.options.types import Named
+from kgtool.cli.options.types import OneOf
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns.tools import EXPORT
@@ -30,7 +30,7 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 @option("--out", "DIR", "A new folder, or that of an interrupted export to finish.",
         required=True, type=FILE)  # fmt: skip
 @option("--format format_", None, "segments (default): the broker's own bytes; parquet: one "
-        "decoded row per record.", type=Named(FORMATS), default=SEGMENTS)  # fmt: skip
+        "decoded row per record.", type=OneOf(FORMATS), default=SEGMENTS)  # fmt: skip
 @cluster_options()
 def command(out: Path, format_: str, settings: Settings, output: Output) -> None:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.

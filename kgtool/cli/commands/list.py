@@ -158,15 +158,15 @@ def _listed(session: Session, output: Output, options: ListOptions) -> list[Grou
     output.begin(options.shown, session.cluster_id)
     for error in found.errors:
         output.failed(error)
-    test = selection.lists({group.group for group in found.groups})
+    test = selection.name_test({group.group for group in found.groups})
     groups = [
         group
         for group in sorted(found.groups, key=lambda group: java_order(group.group))
         if test(group.group) and (options.kafka_columns is None or group.is_consumer_group)
     ]
     names = {group.group for group in groups}
-    for word in (*selection.groups, *selection.open) if not found.errors else ():
-        if not (word in names or (word in selection.open and any(map(glob(word), names)))):
+    for word in (*selection.groups, *selection.ambiguous) if not found.errors else ():
+        if not (word in names or (word in selection.ambiguous and any(map(glob(word), names)))):
             output.failed(no_match(word))
     return groups
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.shared import cluster_options, open_session, typed
+from kgtool.cli.options.shared import cluster_options, given_connection, open_session
 from kgtool.cli.output.output import Output
 from kgtool.config import Settings
 from kgtool.errors import KgError
@@ -41,7 +41,7 @@ def command(settings: Settings, output: Output) -> int:
         return rights(policy_rules(cluster_id, settings.context), cluster_id)
 
     may()  # an invalid policy is refused now
-    connection = typed()
+    connection = given_connection()
     if settings.context is not None:
         # The default context may change while the server runs.
         connection.setdefault("context", settings.context.name)

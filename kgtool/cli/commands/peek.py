@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.cli.options.declare import declare, flag, option
-from kgtool.cli.options.group_selection import Selection, as_named
+from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
-from kgtool.cli.options.types import Named, number
+from kgtool.cli.options.types import OneOf, number
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
@@ -49,8 +49,8 @@ class PeekOptions(NamedTuple):
         type=number(0, 10_000), default=5)  # fmt: skip
 @option("--format format_", None,
         "How to show keys and values; auto (default): as text if they are.",
-        type=Named(FORMATS), default="auto")  # fmt: skip
-@option("--key-format", None, "Only the keys.", type=Named(FORMATS))
+        type=OneOf(FORMATS), default="auto")  # fmt: skip
+@option("--key-format", None, "Only the keys.", type=OneOf(FORMATS))
 @flag("--read-committed --committed read_committed",
       "Without records of open or aborted transactions.")  # fmt: skip
 @cluster_options()
@@ -67,7 +67,7 @@ def command(
     """
     options = PeekOptions(before, after, read_committed, key_format or format_, format_)
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, PEEK)
+        groups = choose_in_order(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
     with open_session(settings, progress=True) as session:

@@ -15,7 +15,7 @@ from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import Canary, rows_not_reached
 from kgtool.cli.change.journaled import Change, wait_until_empty
 from kgtool.cli.options.declare import declare, flag, option, repeatable
-from kgtool.cli.options.group_selection import Selection, as_named
+from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import change_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
@@ -70,7 +70,7 @@ def command(
     wait = timespec.waiting_seconds(wait_empty)
     confirm.require(yes, dry_run)
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, MEMBERS)
+        groups = choose_in_order(session, output, selection, MEMBERS)
         found = _find(session, output, groups, choice)
         names = [group.group for group in found]
         if all_or_nothing and output.errors:

@@ -17,7 +17,7 @@ from kgtool.changes.restore.translate import Translator
 from kgtool.cli.change.restore import Restore, restore_options
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
-from kgtool.cli.options.group_selection import Selection, chooser
+from kgtool.cli.options.group_selection import Selection, name_test
 from kgtool.cli.options.shared import change_options, name_options, open_session, topics_option
 from kgtool.cli.output.output import Output
 from kgtool.columns.changes import RESTORE
@@ -65,7 +65,7 @@ def command(
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
     selecting = BackupSelection(
-        chooser(selection),
+        name_test(selection),
         lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
         mapping(given["map_group"], "map-group"),
         mapping(given["map_topic"], "map-topic"),

@@ -13,7 +13,7 @@ import click
 
 from kgtool.cli.options.declare import flag, group, option, repeatable
 from kgtool.cli.options.shared import output_options
-from kgtool.cli.options.types import PAIR, Named, number
+from kgtool.cli.options.types import PAIR, OneOf, number
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
@@ -47,7 +47,7 @@ def command() -> None:
 @command.command("up")
 @option("--brokers", "N", "How many brokers (default: 1).", type=number(1, 9))
 @option(
-    "--kafka-version version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=Named(VERSIONS)
+    "--kafka-version version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=OneOf(VERSIONS)
 )
 @repeatable("--config", "KEY=VALUE", "Broker configuration; repeatable.", type=PAIR)
 @option("--dir directory", "DIR", "Where the data goes (default: the user's state folder).",

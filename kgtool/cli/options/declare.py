@@ -46,7 +46,7 @@ def repeatable(names: str, metavar: str | None, text: str, **more: Any) -> Calla
 
 
 def added(function: F, *options: Callable[[F], F]) -> F:
-    """Return a command with options, the last one first in its help."""
+    """Add options to a command, the last one first in its help."""
     for each in options:
         function = each(function)
     return function
@@ -55,9 +55,9 @@ def added(function: F, *options: Callable[[F], F]) -> F:
 def overviewed(
     function: F, texts: dict[str, str], types: Mapping[str, Any], *, metavars: bool
 ) -> F:
-    """Add the options that the overview describes (``app.overview``), in its order.
+    """Add options described by the overview (``app.overview``), in its order.
 
-    :param types: of the values of some of them, by their names without dashes.
+    :param types: the types of some values, by the options' names without dashes.
     """
     for declared, text in reversed(texts.items()):
         name, value = parts(declared)

@@ -1,4 +1,4 @@
-"""Options that many commands share, as decorators.
+"""Options of many commands, as decorators.
 
 ``cluster_options`` gives a command ``settings`` and ``output``, ``output_options`` only ``output``.
 Both sets are accepted before the command too: ``kgtool --bootstrap-server b:9092 list``.
@@ -18,7 +18,7 @@ from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.app.overview import VIEW_OPTIONS
 from kgtool.cli.options.declare import added, flag, option, overviewed, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.types import TOPIC, Name, Named, Read, duration, number
+from kgtool.cli.options.types import TOPIC, Name, OneOf, Parsed, duration, number
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.text import escape
@@ -34,7 +34,7 @@ CONNECTION = ("bootstrap_server", "command_config", "context", "timeout")
 
 
 def _timeout(value: str, _option: str) -> int:
-    """Read a duration, or milliseconds as in Kafka; Kafka's form refuses in Kafka's words."""
+    """Read a duration or milliseconds; Kafka's form refuses others in the words of Kafka's tool."""
     text = value.strip()
     try:
         read = timespec.parse_long if timespec.is_number(text) else timespec.span_ms
@@ -49,7 +49,7 @@ def _timeout(value: str, _option: str) -> int:
 
 
 def get_output() -> Output:
-    """Return the run's output; a new one where the command was not started by ``main``."""
+    """Return the run's output; a new one if ``main`` did not start the command."""
     ctx = click.get_current_context()
     output = ctx.find_root().ensure_object(Output)
     if not output.command:
@@ -57,21 +57,21 @@ def get_output() -> Output:
     return output
 
 
-def _kept(attribute: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
-    """Let an option's value be remembered in the run's output, and not be the command's.
+def _stored(attribute: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
+    """Store an option's value in an attribute of the run's output instead of passing it on.
 
-    :param read: what is remembered of the value; may refuse it.
+    :param read: converts the value; may refuse it.
     """
 
-    def keep(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+    def store(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
             setattr(get_output(), attribute, read(value))
 
-    return {"expose_value": False, "callback": keep}
+    return {"expose_value": False, "callback": store}
 
 
-def _made(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
-    """Return a command one of whose arguments is made of the values of some options."""
+def _combined(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
+    """Pass one argument ``name``, made of the values of the options ``parts``, to a command."""
 
     def wrapper(**given: Any) -> Any:
         values = {part: given.pop(part) for part in parts if part in given}
@@ -81,7 +81,7 @@ def _made(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
 
 
 def topics_option(text: str) -> Callable[[F], F]:
-    """Give a command ``topics``: those named with ``--topic``."""
+    """Give a command ``topics``: the values of ``--topic``."""
     return click.option("--topic", "topics", multiple=True, type=TOPIC,
                         metavar="TOPIC[:0,1]", help=text)  # fmt: skip
 
@@ -91,7 +91,7 @@ def connection_params(function: F) -> F:
     return added(
         function,
         option("--timeout", "TIME", "How long the whole command may take: 30s (default), 2m; 500 "
-               "is ms.", type=Read("duration", _timeout)),
+               "is ms.", type=Parsed("duration", _timeout)),
         option("--context", "NAME", "A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
         option("--command-config", "FILE",
                "A Java properties file with the client's configuration.", type=click.Path()),
@@ -101,46 +101,46 @@ def connection_params(function: F) -> F:
 
 
 def output_params(function: F) -> F:
-    """Declare the options about output; they act on the run's ``Output``."""
+    """Declare the options of the run's ``Output``."""
     return added(
         function,
         flag("--debug", "Show tracebacks, and every message to and from brokers.",
-             **_kept("is_debug")),
+             **_stored("is_debug")),
         flag("--no-color", "Never use colours (also NO_COLOR).",
-             **_kept("use_color", lambda _: False)),
+             **_stored("use_color", lambda _: False)),
         option("--output", None, "The format of the results (default: text).",
-               type=Named(FORMATS), **_kept("format")),
+               type=OneOf(FORMATS), **_stored("format")),
     )  # fmt: skip
 
 
 def cluster_options(*, required: bool = True) -> Callable[[F], F]:
     """Give a command ``settings: Settings`` and ``output: Output``.
 
-    ``settings`` is None where nothing names a cluster, if that is ok.
+    ``settings`` is None if nothing names a cluster and none is ``required``.
     """
 
     def settings(**_given: Any) -> Any:
         return make_settings(required)
 
     return lambda function: connection_params(
-        _made(output_options(function), "settings", settings, *CONNECTION)
+        _combined(output_options(function), "settings", settings, *CONNECTION)
     )
 
 
 def output_options(function: F) -> F:
     """Give a command ``output: Output``."""
-    return output_params(_made(function, "output", get_output))
+    return output_params(_combined(function, "output", get_output))
 
 
 def view_options(function: F) -> F:
     """Add kgtool's own options of ``describe``: ``--lagging``, ``--columns``, ``--watch`` …"""
-    types = {"watch": duration(bare_ms=1000), "by": Named(("group", "topic")),
+    types = {"watch": duration(bare_ms=1000), "by": OneOf(("group", "topic")),
              "prometheus": click.Path()}  # fmt: skip
     return overviewed(function, VIEW_OPTIONS, types, metavars=True)
 
 
-def typed() -> dict[str, Any]:
-    """Return the connection options that were given, behind the command's name or before it."""
+def given_connection() -> dict[str, Any]:
+    """Return the connection options on the command line, before or after the command."""
     found: dict[str, Any] = {}
     ctx: click.Context | None = click.get_current_context()
     while ctx is not None:
@@ -150,10 +150,10 @@ def typed() -> dict[str, Any]:
 
 
 def make_settings(required: bool) -> Any:
-    """Combine the options of the connection, the environment and files."""
+    """Read the settings from options, environment and files."""
     from kgtool import config
 
-    server, file, name, timeout = map(typed().get, CONNECTION)
+    server, file, name, timeout = map(given_connection().get, CONNECTION)
     settings = config.settings(server, file, timeout, context=name)
     if settings is None:
         if required:
@@ -168,14 +168,14 @@ def make_settings(required: bool) -> Any:
 
 
 def open_session(settings: Settings, **options: bool) -> Session:
-    """Return a session, not yet connected; its room is imported only now."""
+    """Return a session, not yet connected; imports ``net`` only now."""
     from kgtool.net.session import Session
 
     return Session(settings, **options)
 
 
 def no_cluster() -> UsageError:
-    """Return the refusal of a command that no cluster was named for."""
+    """Return the refusal of a command without a cluster."""
     from kgtool.config import BOOTSTRAP_VARIABLE
 
     return UsageError(
@@ -185,14 +185,14 @@ def no_cluster() -> UsageError:
 
 
 def selection_options(function: F) -> F:
-    """Give a command ``selection: Selection``: which groups."""
+    """Give a command ``selection``: by name, pattern, state and type."""
 
     def narrowed(selection: Selection, state: str | None, type_: str | None) -> Selection:
         states = parse_choices(state, "state", STATES)
         return selection._replace(states=states, types=parse_choices(type_, "types", TYPES))
 
     return name_options(added(
-        _made(function, "selection", narrowed, "selection", "state", "type_"),
+        _combined(function, "selection", narrowed, "selection", "state", "type_"),
         option("--type type_", "TYPES", "Of those, only of these types: classic,consumer."),
         option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
     ))  # fmt: skip
@@ -203,13 +203,13 @@ _GROUP = repeatable("--group", "GROUP", "A group's exact name; repeatable.", typ
 
 
 def _selecting(function: F) -> F:
-    """Give a command ``selection`` instead of the options that it is made of."""
+    """Give a command ``selection``, made of the options of names and patterns."""
 
     def selection(group: tuple[str, ...] = (), **given: Any) -> Selection:
         return Selection(group, **given)
 
     parts = ("group", "all_groups", "match", "regex", "exclude")
-    return _made(function, "selection", selection, *parts)
+    return _combined(function, "selection", selection, *parts)
 
 
 def name_options(function: F) -> F:
@@ -225,7 +225,7 @@ def name_options(function: F) -> F:
 
 
 def filter_options(function: F) -> F:
-    """Give a command ``selection``: what narrows all groups."""
+    """Give a command ``selection``: patterns that filter all groups."""
     return added(
         _selecting(function),
         _EXCLUDE,
@@ -236,16 +236,13 @@ def filter_options(function: F) -> F:
 
 
 def positions(function: F) -> F:
-    """Let a command's arguments be groups or patterns: they go into ``selection``.
+    """Add a command's arguments, groups or patterns, to ``selection``; below ``name_options``."""
 
-    To be put below ``name_options``.
-    """
-
-    def named(words: tuple[str, ...], selection: Selection) -> Selection:
-        return selection.named(words)
+    def with_arguments(words: tuple[str, ...], selection: Selection) -> Selection:
+        return selection.with_arguments(words)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-    return argument(_made(function, "selection", named, "words", "selection"))
+    return argument(_combined(function, "selection", with_arguments, "words", "selection"))
 
 
 def group_options(function: F) -> F:
@@ -259,66 +256,63 @@ def group_arguments(function: F) -> F:
     def selection(words: tuple[str, ...], group: tuple[str, ...]) -> Selection:
         if not words and not group:
             raise UsageError("Missing argument 'GROUP...'.")
-        return Selection(group).named(words)
+        return Selection(group).with_arguments(words)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
-    return added(_made(function, "selection", selection, "words", "group"), _GROUP, argument)
+    return added(_combined(function, "selection", selection, "words", "group"), _GROUP, argument)
 
 
 def all_or_nothing_option(function: F) -> F:
     """Add ``--all-or-nothing``, which excludes ``--canary``."""
     return added(
-        _made(function, "all_or_nothing", check_canary, "all_or_nothing"),
+        _combined(function, "all_or_nothing", check_canary, "all_or_nothing"),
         flag("--all-or-nothing", "Do nothing unless all of it can be done; what fails later does "
              "not take back the rest."),
     )  # fmt: skip
 
 
 def check_canary(all_or_nothing: bool) -> bool:
-    """Return whether all or nothing is asked for, before anything is sent.
-
-    :raises UsageError: a canary would be changed before it is known whether all can be.
-    """
+    """Return ``all_or_nothing``; UsageError with ``--canary``, which changes some groups first."""
     if all_or_nothing and get_output().canary is not None:
         raise UsageError("--canary and --all-or-nothing exclude each other.")
     return all_or_nothing
 
 
 def _url(text: str) -> str:
-    """Refuse what is no URL before anything is asked."""
+    """Return a URL; UsageError if it is not one."""
     from kgtool.changes.journal.remote import check_url
 
     return check_url(text)
 
 
 def consent_options(function: F, reason: str = "Why, where a policy asks for it.") -> F:
-    """Add what lets a change pass: ``--yes``, ``--confirm`` and ``--reason``."""
+    """Add the options that approve a change: ``--yes``, ``--confirm`` and ``--reason``."""
     return added(
         function,
-        option("--reason", "TEXT", reason, **_kept("reason")),
+        option("--reason", "TEXT", reason, **_stored("reason")),
         option("--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.",
-               **_kept("confirm")),
+               **_stored("confirm")),
         flag("--yes", "Do not ask."),
     )  # fmt: skip
 
 
 def change_params(function: F) -> F:
-    """Declare what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
+    """Declare the options of every change: ``--dry-run``, limits, and those that approve it."""
     limited = added(
         function,
         option("--max-delete", "N", "Refuse to change more than N groups.",
-               type=number(0), **_kept("max_delete")),
+               type=number(0), **_stored("max_delete")),
         option("--canary", "N", "N groups first; stop if one fails.",
-               type=number(1), **_kept("canary")),
+               type=number(1), **_stored("canary")),
         flag("--dry-run", "Show what would be done, and do nothing."),
         option("--journal-copy", "URL", "Keep the journal there too: s3://...",
-               **_kept("journal_copy", _url)),
+               **_stored("journal_copy", _url)),
     )  # fmt: skip
     return consent_options(limited, "Why: kept in the journal.")
 
 
 def change_options(*, required: bool = True, all_or_nothing: bool = False) -> Callable[[F], F]:
-    """Give a command ``settings``, ``output``, and what every change has.
+    """Give a command ``settings``, ``output`` and the options of every change.
 
     :param all_or_nothing: also ``--all-or-nothing``, the first in its help.
     """

@@ -24,12 +24,12 @@ Ctx: TypeAlias = click.Context | None
 
 
 class Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A group or topic name: any text that can be sent, which is UTF-8."""
+    """A group or topic name: any text that is valid UTF-8."""
 
     name = "name"
 
     def convert(self, value: Any, param: Param, ctx: Ctx) -> str:
-        """Refuse bytes that are no UTF-8: no broker knows such a name."""
+        """Refuse bytes that are not UTF-8."""
         text = str(value)
         try:
             text.encode("utf-8")
@@ -38,14 +38,14 @@ class Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return text
 
 
-class Read(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A value that a function reads, of its text and the option's name without dashes."""
+class Parsed(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A value parsed by a function of its text and the option's name without dashes."""
 
     def __init__(self, name: str, read: Callable[[str, str], Any]) -> None:
         self.name, self._read = name, read
 
     def convert(self, value: Any, param: Param, ctx: Ctx) -> Any:
-        """Read the text; a default that is none stays as it is."""
+        """Parse the text; a default value of another type stays as it is."""
         if not isinstance(value, str):
             return value
         return self._read(value, max(param.opts, key=len).lstrip("-") if param else self.name)
@@ -58,9 +58,9 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-PAIR = Read("key=value", _pair)
+PAIR = Parsed("key=value", _pair)
 """``KEY=VALUE``, as a pair."""
-TOPIC = Read("topic[:partitions]", lambda text, _: parse_topic(text))
+TOPIC = Parsed("topic[:partitions]", lambda text, _: parse_topic(text))
 """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
 
 
@@ -82,10 +82,10 @@ def parse_topic(text: str) -> TopicSpec:
     return TopicSpec(topic, tuple(dict.fromkeys(map(int, words))))
 
 
-class Named(click.Choice):  # type: ignore[type-arg,unused-ignore]
-    """As Click's choice, but a slip of the finger gets the name that was meant.
+class OneOf(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """Click's ``Choice`` that suggests the nearest word for a typo.
 
-    :param shown_by: what the names are, where they are too many to be listed in a sentence.
+    :param shown_by: names the choices in a refusal, if there are too many to list.
     """
 
     def __init__(self, choices: Sequence[str], shown_by: str | None = None) -> None:
@@ -93,7 +93,7 @@ class Named(click.Choice):  # type: ignore[type-arg,unused-ignore]
         self._listed = shown_by or ", ".join(choices)
 
     def convert(self, value: Any, param: Param, ctx: Ctx) -> str:
-        """The name. Raises UsageError where it is none of them."""
+        """Return the value; UsageError if it is not one of the choices."""
         if value in self.choices:
             return str(value)
         near = did_you_mean(str(value), map(str, self.choices), 0.4)
@@ -101,7 +101,7 @@ class Named(click.Choice):  # type: ignore[type-arg,unused-ignore]
         raise UsageError(f"{option} takes {self._listed}, not '{value}'{near or '.'}")
 
 
-def number(least: int, most: int | None = None) -> Read:
+def number(least: int, most: int | None = None) -> Parsed:
     """Return the type of whole numbers of a range."""
 
     def read(text: str, option: str) -> int:
@@ -114,7 +114,7 @@ def number(least: int, most: int | None = None) -> Read:
             raise UsageError(f"--{option} takes a whole number {span}, not '{text}'.")
         return found
 
-    return Read("integer", read)
+    return Parsed("integer", read)
 
 
 LEAST_RATE = 0.0001
@@ -131,13 +131,13 @@ def _rate(text: str, option: str) -> float:
     return found
 
 
-RATE = Read("float", _rate)
-"""How many a second: a number, which nan and inf are not."""
+RATE = Parsed("float", _rate)
+"""A rate per second, without nan and inf."""
 
 
-def duration(least_ms: int = 1, bare_ms: int | None = None) -> Read:
-    """Return the type of durations, read in ms as ``timespec.span_ms`` does."""
-    return Read("duration", partial(timespec.span_ms, least_ms=least_ms, bare_ms=bare_ms))
+def duration(least_ms: int = 1, bare_ms: int | None = None) -> Parsed:
+    """Return the type of durations in ms (``timespec.span_ms``)."""
+    return Parsed("duration", partial(timespec.span_ms, least_ms=least_ms, bare_ms=bare_ms))
 
 
 def _moment(text: str, option: str) -> int:
@@ -150,7 +150,7 @@ def _moment(text: str, option: str) -> int:
         ) from error
 
 
-MOMENT = Read("time", _moment)
+MOMENT = Parsed("time", _moment)
 """A time, in ms since the epoch."""
 
 
@@ -167,6 +167,6 @@ def _wrote(text: str, option: str) -> tuple[tuple[int, int], ...]:
     return tuple(phases)
 
 
-WROTE = Read("wrote", _wrote)
-"""The retention while a log was written, ``7d``, or ``1d@TIME,7d@TIME`` where it changed: from when
-on (ms since the epoch) which one (ms)."""
+WROTE = Parsed("wrote", _wrote)
+"""The retention while a log was written, ``7d``, or ``1d@TIME,7d@TIME`` if it changed: pairs of
+start (ms since the epoch) and retention (ms)."""
