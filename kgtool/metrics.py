@@ -1,10 +1,11 @@
-"""The metrics of groups in Prometheus' text format: ``describe --prometheus`` and the exporter.
+"""The metrics of groups in Prometheus' text format, for ``describe --prometheus`` and the exporter.
 
-Names, help and labels are declared here once. Times are seconds, as Prometheus has them.
+Names, help and labels are declared here once. Times are in seconds, as usual there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ _ROWS = (
 
 
 def of_groups(groups: Groups) -> Iterator[Metric]:
-    """Return what is known of groups and their offsets."""
+    """Return the metrics of groups and their offsets."""
     for name, help_, key, divisor in _ROWS:
         yield Metric(
             name, help_,
@@ -71,16 +72,16 @@ def _log_ends(groups: Groups) -> Metric:
     )  # fmt: skip
 
 
-def of_looking(errors: int, now_ms: int) -> Iterator[Metric]:
-    """Return how complete it is, and how old."""
+def of_poll(errors: int, now_ms: int) -> Iterator[Metric]:
+    """Return the number of errors and the time of the poll."""
     yield Metric("kgtool_errors", "Groups and partitions that could not be looked at.",
                  [({}, errors)])  # fmt: skip
     yield Metric("kgtool_last_look_timestamp_seconds", "When this was found out.",
                  [({}, now_ms / 1000)])  # fmt: skip
 
 
-def of_ghosts(groups: Groups) -> Metric:
-    """Return the topics with offsets that no member of a living group subscribes to."""
+def of_ghost_topics(groups: Groups) -> Metric:
+    """Return the topics with offsets that no member of an active group subscribes to."""
     ghosts = {
         (row["group"], row["topic"])
         for group, rows in groups
@@ -95,15 +96,13 @@ def of_ghosts(groups: Groups) -> Metric:
 
 def counted(name: str, help_: str, labels: Sequence[str], items: Iterable[Sequence[str]]) -> Metric:
     """Return a metric that counts items by their labels."""
-    counts: dict[tuple[str, ...], int] = {}
-    for item in items:
-        counts[tuple(item)] = counts.get(tuple(item), 0) + 1
+    counts = Counter(map(tuple, items))
     found = [(dict(zip(labels, at, strict=True)), n) for at, n in sorted(counts.items())]
     return Metric(name, help_, found)
 
 
 def render(metrics: Iterable[Metric], common: Mapping[str, Any]) -> str:
-    r"""Return the text format; metrics without samples are left out.
+    r"""Return metrics as text; those without samples are left out.
 
     >>> print(render([Metric("m", "Help.", [({"group": 'a"b\\'}, 5.0)])], {}), end="")
     # HELP m Help.

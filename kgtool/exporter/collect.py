@@ -1,4 +1,4 @@
-"""Looks at the cluster in the background, again and again; what it found last is kept as text."""
+"""Polls the cluster in the background, and keeps the latest metrics as text."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.commit_times import CommitTimes
 from kgtool.retention.generated_names import family
 
-KEPT_LOOKS = 5
-"""What was found is told for so many intervals where no later look succeeds; then it is left out,
-so that alerts about absent metrics fire."""
+KEPT_INTERVALS = 5
+"""Metrics are served for so many intervals if no later poll succeeds; then they are left out, so
+that alerts about absent metrics fire."""
 _KEYS = (
     "group", "topic", "partition", "current_offset", "log_end_offset", "lag", "lag_ms",
     "subscribed",
 )  # fmt: skip
 
 
-class Wanted(NamedTuple):
-    """What to collect. Times in ms; ``test``: which groups, by name.
+class Options(NamedTuple):
+    """What to collect and how often; ``test`` selects groups by name.
 
-    ``within_ms``: doctor's horizon for offsets that expire.
+    ``within_ms``: findings are made of offsets that expire within that time.
     """
 
     interval_ms: int
@@ -41,8 +41,8 @@ class Wanted(NamedTuple):
     test: Callable[[str], bool]
 
 
-class Look(NamedTuple):
-    """One look at the cluster: when it began (ms since the epoch), and its metrics as text."""
+class Collected(NamedTuple):
+    """The metrics of one poll as text, and when it began (ms since the epoch)."""
 
     at_ms: int
     text: str
@@ -51,24 +51,24 @@ class Look(NamedTuple):
 class Collector:
     """Collects in a thread of its own; ``text`` never waits for it.
 
-    :param say: told in a sentence why a look failed, each reason once until one succeeds.
+    :param report: called with the reason why a poll failed, if it was not the last one's.
     """
 
-    def __init__(self, settings: Settings, wanted: Wanted, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, options: Options, report: Callable[[str], None]) -> None:
         self._settings = settings
-        self._wanted = wanted
-        self._say = say
-        self._look: Look | None = None
-        self._failed: str | None = None
+        self._options = options
+        self._report = report
+        self._last: Collected | None = None
+        self._failure: str | None = None
         self._took_s = 0.0
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Begin; the thread ends with the process, or after ``stop``."""
+        """Start the thread, which ends with the process, or after ``stop``."""
         threading.Thread(target=self._run, name="collector", daemon=True).start()
 
     def stop(self) -> None:
-        """Begin no further look."""
+        """Begin no further poll."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -76,56 +76,56 @@ class Collector:
             began = time.monotonic()
             self.collect()
             self._took_s = time.monotonic() - began
-            self._stop.wait(max(self._wanted.interval_ms / 1000 - self._took_s, 1.0))
+            self._stop.wait(max(self._options.interval_ms / 1000 - self._took_s, 1.0))
 
     def collect(self) -> None:
-        """Look once. What fails is said and counted, and leaves what was found before."""
+        """Poll once. A failure is reported, and keeps the metrics of the last poll."""
         try:
-            self._look = collect(self._settings, self._wanted)
-            self._failed = None
-        except Exception as caught:  # noqa: BLE001 - a look that fails must not be the last
+            self._last = collect(self._settings, self._options)
+            self._failure = None
+        except Exception as caught:  # noqa: BLE001 - the next poll may succeed
             error = caught if isinstance(caught, KgError) else unexpected(caught)
-            if error.message != self._failed:
-                self._say(str(error))
-            self._failed = error.message
+            if error.message != self._failure:
+                self._report(str(error))
+            self._failure = error.message
 
     def text(self) -> str:
-        """Return what was found last, with how old it is and whether the last look succeeded."""
-        look, kept_ms = self._look, KEPT_LOOKS * self._wanted.interval_ms
-        is_fresh = look is not None and now_ms() - look.at_ms <= kept_ms
-        # A look that does not end, or a thread that has, is no success either.
-        is_up = self._failed is None and is_fresh
+        """Return the latest metrics, and whether the last poll succeeded."""
+        last, kept_ms = self._last, KEPT_INTERVALS * self._options.interval_ms
+        is_fresh = last is not None and now_ms() - last.at_ms <= kept_ms
+        # Neither if a poll does not end, or the thread has ended.
+        is_up = self._failure is None and is_fresh
         own = [
             Metric("kgtool_up", "Whether the last look at the cluster succeeded.", [({}, is_up)]),
             Metric("kgtool_look_seconds", "How long the last look at the cluster took.",
                    [({}, self._took_s)]),
         ]  # fmt: skip
-        return (look.text if look is not None and is_fresh else "") + metrics.render(own, {})
+        return (last.text if last is not None and is_fresh else "") + metrics.render(own, {})
 
 
-def collect(settings: Settings, wanted: Wanted) -> Look:
-    """Look at all groups that Kafka's own tool lists.
+def collect(settings: Settings, options: Options) -> Collected:
+    """Collect the metrics of the groups that Kafka's tool lists.
 
     :raises KgError: the cluster can't be reached, or refuses the login.
     """
     at_ms = now_ms()
     with Session(settings, progress=True) as session:
         listed = session.run(list_groups(session.cluster, complete=True))
-        kinds = {n: kind for n, kind in listed.consumer_groups.items() if wanted.test(n)}
-        clock = now_ms if wanted.time_lag else None
-        options = DoctorOptions(at_ms, wanted.within_ms, True, family, clock=clock)
-        facts = session.run(gather_facts(session.cluster, list(kinds), kinds, options))
+        kinds = {n: kind for n, kind in listed.consumer_groups.items() if options.test(n)}
+        clock = now_ms if options.time_lag else None
+        doctor = DoctorOptions(at_ms, options.within_ms, True, family, clock=clock)
+        facts = session.run(gather_facts(session.cluster, list(kinds), kinds, doctor))
         found = session.run(judge(session.cluster, facts))
         errors = [error.name for error in dict.fromkeys([*listed.errors, *found.errors])]
         common = {"cluster_id": session.cluster_id or ""}
-    return Look(at_ms, metrics.render(_metrics(facts, found, errors, at_ms), common))
+    return Collected(at_ms, metrics.render(_metrics(facts, found, errors, at_ms), common))
 
 
 def _metrics(facts: Facts, found: Diagnosis, errors: Sequence[str], at_ms: int) -> Iterator[Metric]:
     groups = [(one.description, list(_rows(facts, one))) for one in facts.groups
               if one.description.error is None]  # fmt: skip
     yield from metrics.of_groups(groups)
-    yield metrics.of_ghosts(groups)
+    yield metrics.of_ghost_topics(groups)
     yield metrics.counted(
         "kgtool_findings", "Findings of kgtool doctor.", ("finding", "severity"),
         ((one.kind, one.severity) for one in found.findings),
@@ -134,11 +134,11 @@ def _metrics(facts: Facts, found: Diagnosis, errors: Sequence[str], at_ms: int) 
         "kgtool_unseen", "What could not be looked at, by reason.", ("error",),
         ((name,) for name in errors),
     )  # fmt: skip
-    yield from metrics.of_looking(len(errors), at_ms)
+    yield from metrics.of_poll(len(errors), at_ms)
 
 
 def _rows(facts: Facts, found: GroupOffsets) -> Iterable[Mapping[str, Any]]:
-    """Make rows of one group; commit times and expiry only as far as the log tells them."""
+    """Return the rows of a group, with commit times and expiry as far as the log has them."""
     name = found.description.group
     times = facts.times.get(name)
     expiry = facts.expiries.groups.get(name)

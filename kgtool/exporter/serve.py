@@ -1,4 +1,4 @@
-"""The HTTP endpoint: ``/metrics`` from what was collected last. A scrape asks no broker."""
+"""The HTTP endpoint ``/metrics``. A scrape sends no request to brokers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from kgtool.errors import ConfigError, KgError, UsageError
 
 PORT = 9308
 SLOW_S = 10
-"""Somebody who sends or takes nothing for so long is cut off."""
+"""An idle connection is closed after this time."""
 _PAGE = b"kgtool exporter: see /metrics\n"
-
-
-class Address(UsageError):
-    """What ``--listen`` can't be."""
 
 
 def parse_listen(text: str) -> tuple[str, int]:
@@ -29,7 +25,7 @@ def parse_listen(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise Address(f"--listen takes HOST:PORT, not '{text}'.")
+        raise UsageError(f"--listen takes HOST:PORT, not '{text}'.")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)
 
 
@@ -42,7 +38,7 @@ def is_local(host: str) -> bool:
 
 
 def read_token(path: str) -> bytes:
-    """Read the bearer token that scrapes have to bring.
+    """Read the bearer token that scrapes must send.
 
     :raises ConfigError: it can't be read, or is empty.
     """
@@ -56,11 +52,11 @@ def read_token(path: str) -> bytes:
 
 
 class Server(ThreadingHTTPServer):
-    """One thread a connection: a slow one holds up nobody else.
+    """One thread per connection, so that a slow one does not delay others.
 
     :param metrics: returns the body.
-    :param token_file: read for each scrape, so that the token can be replaced while it runs.
-    :raises KgError: nobody can listen there.
+    :param token_file: read for each scrape, so that the token can be replaced.
+    :raises KgError: the address can't be listened on.
     """
 
     daemon_threads = True
@@ -89,14 +85,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] != "/metrics":
             known = self.path in ("/", "/-/healthy")
             self._send(200 if known else 404, _PAGE)
-        elif not self._may():
+        elif not self._is_authorized():
             self._send(401, b"Unauthorized\n", ("WWW-Authenticate", "Bearer"))
         else:
             self._send(200, self.server.metrics())
 
     do_HEAD = do_GET  # noqa: N815 - the name http.server calls it by
 
-    def _may(self) -> bool:
+    def _is_authorized(self) -> bool:
         if self.server.token_file is None:
             return True
         try:
@@ -118,4 +114,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: a scrape every few seconds is no news."""
+        """Log nothing: a scrape every few seconds is not worth a line."""

@@ -1,7 +1,7 @@
 """Plans of changes: made by a command that changes nothing, kept in memory, applied once.
 
-What is applied are the rows that the plan showed: a cleanup's own plan file, the journal that was
-named, exactly these partitions, exactly these offsets.
+Applying one sends exactly what the plan showed: the cleanup plan, the named journal, these
+partitions, these offsets.
 """
 
 from __future__ import annotations
@@ -20,68 +20,68 @@ KEPT_S = 15 * 60
 MOST = 100
 
 
-class Old(NamedTuple):
-    """What a group had committed when its plan was made, for changes that don't compare."""
+class Committed(NamedTuple):
+    """The committed offsets of a group when its plan was made."""
 
     group: str = ""
     values: Mapping[tuple[str, int], tuple[Any, ...] | None] = {}
-    """Offset, epoch and metadata by topic and partition."""
+    """Offset, leader epoch and metadata by topic and partition; None: no offset."""
 
-    def only(self, places: Iterable[tuple[str, int]]) -> Old:
-        """Return that of some partitions; of one that had nothing, that."""
-        return self._replace(values={place: self.values.get(place) for place in places})
+    def only(self, partitions: Iterable[tuple[str, int]]) -> Committed:
+        """Return those of some partitions."""
+        return self._replace(values={each: self.values.get(each) for each in partitions})
 
-    def check(self, now: Old) -> None:
-        """:raises ChangedMeanwhile: something has been committed, or is gone, since then."""
-        for place, value in self.values.items():
-            if now.values.get(place) != value:
+    def check(self, now: Committed) -> None:
+        """:raises ChangedMeanwhile: one has been committed or deleted since."""
+        for partition, value in self.values.items():
+            if now.values.get(partition) != value:
+                topic, number = partition
                 raise ChangedMeanwhile(
-                    f"Nothing was sent: {place[0]}-{place[1]} has changed since the plan was made",
+                    f"Nothing was sent: {topic}-{number} has changed since the plan was made",
                     hint="Make a plan again.",
                 )
 
 
-NOTHING = Old()
+NOTHING = Committed()
+Change = tuple[tuple[str, ...], str | None]
+"""The words of a command, and the text of the file that it reads as ``{file}``."""
 
 
 class Plan(NamedTuple):
-    """What is to be sent: a command, the text of its file if it reads one, and when it ends."""
+    """A change to send."""
 
     command: str
-    words: tuple[str, ...]
-    text: str | None
-    until_s: float
-    old: Old = NOTHING
+    change: Change
+    expires_s: float
+    committed: Committed = NOTHING
 
 
 class Plans:
-    """The plans of this server; they are gone with it.
+    """The plans of this server, in memory.
 
-    :param clock: tells the time in seconds, and never goes back.
+    :param clock: returns the time in seconds, monotonic.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._known: dict[str, Plan] = {}
 
-    def keep(
-        self, command: str, words: tuple[str, ...], text: str | None, old: Old = NOTHING
-    ) -> str:
+    def keep(self, command: str, change: Change, committed: Committed = NOTHING) -> str:
         """Keep a plan; return its id."""
         now = self._clock()
-        alive = {key: plan for key, plan in self._known.items() if plan.until_s > now}
+        alive = {key: plan for key, plan in self._known.items() if plan.expires_s > now}
         self._known = dict(list(alive.items())[-MOST + 1 :])
         key = secrets.token_hex(8)
-        self._known[key] = Plan(command, words, text, now + KEPT_S, old)
+        self._known[key] = Plan(command, change, now + KEPT_S, committed)
         return key
 
     def take(self, key: str) -> Plan:
-        """Hand out a plan, once.
+        """Remove a plan and return it.
 
-        :raises UsageError: there is none of that id any more.
+        :raises UsageError: there is none with that id, or it has expired.
         """
         plan = self._known.pop(key, None)
-        if plan is None or plan.until_s <= self._clock():
+        if plan is None or plan.expires_s <= self._clock():
             raise UsageError(
                 "There is no such plan: it was applied, is older than 15 minutes, or this server "
                 "did not make it. Make it again."
@@ -89,12 +89,10 @@ class Plans:
         return plan
 
 
-def command_of(
-    name: str, given: Mapping[str, Any], words: list[str], file: Path
-) -> list[str]:  # fmt: skip
+def planning_words(name: str, given: Mapping[str, Any], words: list[str], file: Path) -> list[str]:
     """Return the command line that makes a plan without changing anything.
 
-    :raises UsageError: ``undo`` is not told which change.
+    :raises UsageError: ``undo`` without the id of a change.
     """
     if name == "cleanup":
         return [*words, f"--out={file}"]
@@ -106,10 +104,14 @@ def command_of(
     return words
 
 
-def what_to_send(
+def build_change(
     name: str, given: Mapping[str, Any], document: Mapping[str, Any], file: Path
-) -> tuple[tuple[str, ...], str | None] | None:
-    """Return the words of the change, and the text of its file; None: nothing is left to do."""
+) -> Change | None:
+    """Return the change; None: there is nothing to do.
+
+    :param document: the JSON of the command that made the plan.
+    :param file: the file that it wrote.
+    """
     if name == "cleanup":
         if not file.exists():
             return None
@@ -117,7 +119,7 @@ def what_to_send(
         return (("cleanup", "apply", "{file}"), text) if document["results"] else None
     if name == "undo":
         return ("undo", str(given["journal"])), None
-    rows = planned(document)
+    rows = planned_rows(document)
     if not rows:
         return None
     if name == "delete-offsets":
@@ -131,21 +133,21 @@ def what_to_send(
     return ("reset-offsets", group, "--from-file={file}", "--execute"), lines.getvalue()
 
 
-def planned(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a dry run that would be changed."""
+def planned_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a dry run that a change would change."""
     return [row for row in document["results"] if str(row["status"]).startswith("would-")]
 
 
-def committed(group: str, document: Mapping[str, Any]) -> Old:
-    """Return what ``describe`` shows of a group's offsets."""
+def committed_offsets(group: str, document: Mapping[str, Any]) -> Committed:
+    """Read the JSON of ``describe --offsets``."""
     names = ("current_offset", "leader_epoch", "metadata")
     rows = document.get("results", ())
-    return Old(group, {(row["topic"], row["partition"]): tuple(row[name] for name in names)
-                       for row in rows})  # fmt: skip
+    return Committed(group, {(row["topic"], row["partition"]): tuple(row[name] for name in names)
+                             for row in rows})  # fmt: skip
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return a command's JSON document; an empty one where it wrote none."""
+    """Return a command's JSON document; an empty one if it wrote none."""
     try:
         document = json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The server: each call is a kgtool of its own, so that none waits for another.
+"""The MCP server: each call runs a kgtool process, so that none waits for another.
 
-Its JSON, its exit status and what it says on stderr are the result. It has no terminal, so that
-whatever changes something is refused without a plan.
+The result is its JSON, exit status and stderr. It has no terminal to ask on, so that changes need a
+plan.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from kgtool.errors import KgError, UsageError
 from kgtool.mcp import tools
 from kgtool.mcp.plans import (
     NOTHING,
-    Old,
+    Committed,
     Plans,
-    command_of,
-    committed,
+    build_change,
+    committed_offsets,
     parse,
-    planned,
-    what_to_send,
+    planned_rows,
+    planning_words,
 )
 from kgtool.mcp.tools import APPLY, CHANGES, READS, REQUEST, Rights, Tool
 
 _READS = {tool.name: tool for tool in READS}
 _CHANGES = {tool.name: tool for tool in CHANGES}
-_BLIND = ("delete-offsets", "reset-offsets")
-"""Changes whose command does not know what the plan has seen."""
-_FOUND = (0, 3, 5)
-"""Exit statuses with something to show: all, some, and a condition that was met."""
+_COMPARED = ("delete-offsets", "reset-offsets")
+"""Changes that compare the committed offsets with those of the plan here, not in the command."""
+_HAS_RESULTS = (0, 3, 5)
+"""Exit statuses with results: all done, partly done, an alert condition was met."""
 
 
 class Service:
-    """What the tools do.
+    """Runs the tools.
 
-    :param connection: the options that every command gets: always the same cluster and login.
-    :param cluster_id: the cluster that all of it is about.
-    :param rights: asked before each plan and each change, for a policy may be changed meanwhile.
+    :param connection: the connection options of every command.
+    :param cluster_id: the cluster of these options.
+    :param rights: called before each plan and each change, because policies may change.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Service:
         self._plans = Plans(time.monotonic)
 
     def tools(self) -> list[types.Tool]:
-        """Return the tools that there are now."""
+        """Return the tools that policies allow now."""
         names = self._rights().commands
         changes = [tool for tool in CHANGES if tool.name in names]
         shown = [(tool.name, tool) for tool in (*READS, REQUEST)]
@@ -70,7 +70,7 @@ class Service:
         return [_tool(name, tool) for name, tool in shown]
 
     async def call(self, name: str, given: Mapping[str, Any]) -> types.CallToolResult:
-        """Run a tool; what can't be done is a result that says so."""
+        """Run a tool; a refusal is a result, too."""
         try:
             if name in _READS:
                 return _result(await self._run(_READS[name].words(given)))
@@ -98,39 +98,42 @@ class Service:
             raise UsageError(f"There is no tool 'plan_{command}'.")
         self._check(command)
         words = _CHANGES[command].words(given)
-        old = NOTHING
-        if command in _BLIND:
-            old = await self._committed(given["group"])
+        committed = NOTHING
+        if command in _COMPARED:
+            committed = await self._committed(given["group"])
         with tempfile.TemporaryDirectory(prefix="kgtool-mcp-") as folder:
             file = Path(folder, "plan.json")
-            done = await self._run(command_of(command, given, words, file))
+            done = await self._run(planning_words(command, given, words, file))
             document = parse(done.stdout)
             change = None
-            is_here = document.get("cluster_id") == self._cluster_id
-            if done.returncode in _FOUND and is_here:
-                change = what_to_send(command, given, document, file)
-            if command in _BLIND and change is not None:
-                old = old.only((row["topic"], row["partition"]) for row in planned(document))
-        key = None if change is None else self._plans.keep(command, *change, old)
-        return _result(done, plan_id=key)
+            is_same_cluster = document.get("cluster_id") == self._cluster_id
+            if done.returncode in _HAS_RESULTS and is_same_cluster:
+                change = build_change(command, given, document, file)
+        if change is None:
+            return _result(done, plan_id=None)
+        if command in _COMPARED:
+            rows = planned_rows(document)
+            committed = committed.only((row["topic"], row["partition"]) for row in rows)
+        return _result(done, plan_id=self._plans.keep(command, change, committed))
 
     async def _apply(self, given: Mapping[str, Any]) -> types.CallToolResult:
         APPLY.words(given)
         plan = self._plans.take(given["plan_id"])
-        words = [*plan.words, "--yes", *self._check(plan.command).binding]
-        if plan.command in _BLIND:
-            plan.old.check(await self._committed(plan.old.group))
+        planned, text = plan.change
+        words = [*planned, "--yes", *self._check(plan.command).binding]
+        if plan.command in _COMPARED:
+            plan.committed.check(await self._committed(plan.committed.group))
         if "reason" in given:
             words.append(f"--reason={given['reason']}")
         with tempfile.TemporaryDirectory(prefix="kgtool-mcp-") as folder:
             file = Path(folder, "plan")
-            if plan.text is not None:
-                file.write_text(plan.text, encoding="utf-8")
+            if text is not None:
+                file.write_text(text, encoding="utf-8")
             return _result(await self._run([word.replace("{file}", str(file)) for word in words]))
 
-    async def _committed(self, group: str) -> Old:
+    async def _committed(self, group: str) -> Committed:
         done = await self._run(["describe", f"--group={group}"])
-        return committed(group, parse(done.stdout))
+        return committed_offsets(group, parse(done.stdout))
 
     async def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kgtool", *words, "--output=json", *self._connection]
@@ -150,12 +153,12 @@ def _tool(name: str, tool: Tool) -> types.Tool:
 
 
 def _result(done: subprocess.CompletedProcess[str], **more: Any) -> types.CallToolResult:
-    """Make a result: the command's document, its exit status, and what it said."""
+    """Return the command's JSON document, exit status and stderr."""
     shown = {**parse(done.stdout), "exit_status": done.returncode, "said": done.stderr, **more}
     text = json.dumps(shown, ensure_ascii=False)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=shown,
-        is_error=done.returncode not in _FOUND,
+        is_error=done.returncode not in _HAS_RESULTS,
     )  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def _refusal(error: KgError) -> types.CallToolResult:
 
 
 def serve(service: Service) -> None:
-    """Speak the protocol on stdin and stdout until stdin ends."""
+    """Serve on stdin and stdout until stdin ends."""
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=service.tools())

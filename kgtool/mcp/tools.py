@@ -9,9 +9,17 @@ from typing import Any, NamedTuple
 from kgtool.config.policy import Rules
 from kgtool.errors import UsageError
 
+_KINDS: dict[str, tuple[type, dict[str, Any]]] = {
+    "text": (str, {"type": "string"}),
+    "texts": (str, {"type": "array", "items": {"type": "string"}}),
+    "flag": (bool, {"type": "boolean"}),
+    "number": (int, {"type": "integer"}),
+}
+"""Kinds of parameters: the type of a value, and its JSON Schema."""
+
 
 class Param(NamedTuple):
-    """One option of a command. ``kind``: text, texts (repeatable), flag, number."""
+    """One option of a command; ``texts`` is repeatable."""
 
     name: str
     help: str
@@ -20,38 +28,28 @@ class Param(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Its JSON Schema."""
-        types: dict[str, dict[str, Any]] = {
-            "text": {"type": "string"},
-            "texts": {"type": "array", "items": {"type": "string"}},
-            "flag": {"type": "boolean"},
-            "number": {"type": "integer"},
-        }
-        return {**types[self.kind], "description": self.help}
+        """The JSON Schema of its value."""
+        return {**_KINDS[self.kind][1], "description": self.help}
 
     def words(self, value: Any) -> list[str]:
-        """Return the option; its value is never taken for another option.
+        """Return the words of the option; a value never becomes an option of its own.
 
         :raises UsageError: the value is of another type.
         """
         option = f"--{self.name.replace('_', '-')}"
-        if self.kind == "flag" and isinstance(value, bool):
+        is_list = self.kind == "texts" and isinstance(value, list)
+        values = value if is_list else [value]
+        # True is an int, too.
+        has_type = all(type(each) is _KINDS[self.kind][0] for each in values)
+        if not has_type or (self.kind == "texts" and not is_list):
+            raise UsageError(f"{self.name} takes {self.schema['type']}, not {value!r}.")
+        if self.kind == "flag":
             return [option] if value else []
-        if self.kind == "number" and isinstance(value, int) and not isinstance(value, bool):
-            return [f"{option}={value}"]
-        if self.kind == "text" and isinstance(value, str):
-            return [f"{option}={value}"]
-        if self.kind == "texts" and isinstance(value, list) and all(map(_is_text, value)):
-            return [f"{option}={each}" for each in value]
-        raise UsageError(f"{self.name} takes {self.schema['type']}, not {value!r}.")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+        return [f"{option}={each}" for each in values]
 
 
 class Tool(NamedTuple):
-    """A command with the options that an agent may give. ``command``: its fixed words."""
+    """A command with the options that an agent may set. ``command``: its fixed words."""
 
     name: str
     help: str
@@ -121,7 +119,7 @@ READS = (
     )),
     Tool("history", "The changes that kgtool made on this machine.", ("history",), ()),
 )  # fmt: skip
-"""What only looks."""
+"""Tools that only read."""
 
 _PLANNED = "Nothing is changed: the result has a plan_id, which apply takes once within 15 minutes."
 CHANGES = (
@@ -152,7 +150,7 @@ CHANGES = (
         Param("to_datetime", "To the first record from this time on: 2026-11-22T08:00:00Z."),
     )),
 )  # fmt: skip
-"""What changes the cluster, each as a plan first."""
+"""Changes of the cluster, each planned first."""
 
 REQUEST = Tool(
     "request", "One raw request of Kafka's protocol that changes nothing.", ("request",),
@@ -171,7 +169,7 @@ APPLY = Tool(
 def request_words(given: Mapping[str, Any]) -> list[str]:
     """Return the command line of a raw request.
 
-    :raises UsageError: the API's name is none.
+    :raises UsageError: an argument is not valid.
     """
     rest = {name: value for name, value in given.items() if name != "api"}
     api = given.get("api")
@@ -183,7 +181,7 @@ def request_words(given: Mapping[str, Any]) -> list[str]:
 
 
 class Rights(NamedTuple):
-    """What policies let an agent change, and the options that bind a change to the cluster."""
+    """The commands that policies allow an agent, and options that bind a change to the cluster."""
 
     commands: frozenset[str] = frozenset()
     binding: tuple[str, ...] = ()
@@ -192,8 +190,8 @@ class Rights(NamedTuple):
 def rights(rules: Rules, cluster_id: str | None) -> Rights:
     """Return what all policies allow; without any policy, nothing.
 
-    A change is refused by another cluster than ``cluster_id``. A protected one is not confirmed
-    here: whoever starts the server does that, with ``KGTOOL_CONFIRM``.
+    Any other cluster than ``cluster_id`` refuses the change. A protected cluster is confirmed by
+    ``KGTOOL_CONFIRM`` in the server's environment only.
     """
     sets = [frozenset(policy.mcp or ()) for policy in rules.policies]
     is_open = cluster_id is not None and not rules.protected_by

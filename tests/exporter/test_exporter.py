@@ -201,9 +201,9 @@ def test_2000_groups_with_50_offsets_each_are_scraped_in_a_second(
         for group in range(2000)
     ]  # fmt: skip
     text = metrics.render(metrics.of_groups(groups), {"cluster_id": "abcdefghijklmnopqrstuv"})
-    look = collect.Look(int(time.time() * 1000), text)
+    look = collect.Collected(int(time.time() * 1000), text)
     monkeypatch.setattr(collect, "collect", lambda *_: look)
-    wanted = collect.Wanted(60_000, 0, True, lambda _: True)
+    wanted = collect.Options(60_000, 0, True, lambda _: True)
     collector = collect.Collector(Settings((("127.0.0.1", 1),)), wanted, print)
     collector.collect()
     with serve.Server("127.0.0.1", 0, lambda: collector.text().encode(), None) as server:
@@ -221,10 +221,10 @@ def test_2000_groups_with_50_offsets_each_are_scraped_in_a_second(
 
 def test_what_is_too_old_to_be_told_is_not_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look has failed since, but none has ended either."""
-    look = collect.Look(10_000, "kgtool_errors 0\n")
+    look = collect.Collected(10_000, "kgtool_errors 0\n")
     monkeypatch.setattr(collect, "now_ms", lambda: 15_000)
     monkeypatch.setattr(collect, "collect", lambda *_: look)
-    wanted = collect.Wanted(1000, 0, False, lambda _: True)
+    wanted = collect.Options(1000, 0, False, lambda _: True)
     collector = collect.Collector(Settings((("127.0.0.1", 1),)), wanted, print)
     collector.collect()
     assert collector.text().startswith("kgtool_errors 0\n")
@@ -239,13 +239,13 @@ def test_a_look_that_fails_as_nobody_expected_is_not_the_last(
 ) -> None:
     looks = iter([ZeroDivisionError("by zero"), None])
 
-    def look(*_: object) -> collect.Look:
+    def look(*_: object) -> collect.Collected:
         if error := next(looks):
             raise error
-        return collect.Look(int(time.time() * 1000), "")
+        return collect.Collected(int(time.time() * 1000), "")
 
     monkeypatch.setattr(collect, "collect", look)
-    wanted, said = collect.Wanted(1000, 0, False, lambda _: True), list[str]()
+    wanted, said = collect.Options(1000, 0, False, lambda _: True), list[str]()
     collector = collect.Collector(Settings((("127.0.0.1", 1),)), wanted, said.append)
     collector.start()
     clients.wait_for(lambda: "\nkgtool_up{} 1\n" in collector.text(), "the second look")

@@ -247,7 +247,7 @@ def test_every_argument_is_one_of_its_command(tool: tools.Tool) -> None:
 def test_a_plan_ends_after_fifteen_minutes() -> None:
     now = [time.monotonic()]
     kept = plans.Plans(lambda: now[0])
-    one, other = kept.keep("undo", (), None), kept.keep("undo", (), None)
+    one, other = kept.keep("undo", ((), None)), kept.keep("undo", ((), None))
     now[0] += plans.KEPT_S - 1
     assert kept.take(one).command == "undo"
     now[0] += 2

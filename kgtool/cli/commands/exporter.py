@@ -56,7 +56,7 @@ def command(
             hint="pip install 'kgtool[exporter]'",
         ) from None
     from kgtool.exporter import serve
-    from kgtool.exporter.collect import Collector, Wanted
+    from kgtool.exporter.collect import Collector, Options
 
     host, port = serve.parse_listen(listen)
     if token_file is not None:
@@ -66,8 +66,8 @@ def command(
             f"--listen {listen} lets other machines connect: give --token-file too, "
             "or listen on 127.0.0.1."
         )
-    wanted = Wanted(interval, within, time_lag, selection.predicate())
-    collector = Collector(settings, wanted, output.note)
+    options = Options(interval, within, time_lag, selection.predicate())
+    collector = Collector(settings, options, output.note)
 
     def metrics() -> bytes:
         # The second part is about this process: memory, processor time.

@@ -24,7 +24,7 @@ def write(path: str, groups: Sequence[DescribedGroup], cluster_id: str | None, e
     """
     of_groups = metrics.of_groups([(one.description, one.rows(hidden_too=True)) for one in groups])
     text = metrics.render(
-        [*of_groups, *metrics.of_looking(errors, now_ms())], {"cluster_id": cluster_id or ""}
+        [*of_groups, *metrics.of_poll(errors, now_ms())], {"cluster_id": cluster_id or ""}
     )
     try:
         replace(Path(path), [text.encode()])
