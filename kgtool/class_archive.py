@@ -1,8 +1,8 @@
-"""An archive of the classes that a JVM loads (class data sharing), for a faster start.
+"""Class data sharing: an archive of the classes that a JVM loads, for a faster start.
 
 Measured, in CPU seconds: ``kafka-consumer-groups --list`` 0.37 instead of 0.7, ``analyze`` of
-10,000 records 7 instead of 11. A JVM writes it when it ends, which takes a few seconds, once.
-Whatever goes wrong, JVMs run as well without.
+10,000 records 7 instead of 11. A JVM writes it at its exit, which takes a few seconds, once.
+Without it, JVMs run as well.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from pathlib import Path
 
 from kgtool.durable import sync
 
-# A JVM that finds an archive unfit says so on stdout, where answers are expected.
+# A JVM reports an unusable archive on stdout, where results are expected.
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _MAGIC = bytes.fromhex("a8ab0bf0")
-"""Of a dynamic archive, on little-endian machines; the header is written last."""
+"""The first bytes of a dynamic archive on little-endian machines, written last."""
 _DRAFT_S = 600
-"""The age from which a draft belongs to no running JVM."""
+"""A draft older than this does not belong to a running JVM."""
 _OLD_S = 30 * 86_400
 _NEEDS_BYTES = 2 << 30
-"""Free space below which nothing is recorded; Spark's has about 180 MB."""
+"""Nothing is recorded with less free space; Spark's archive has about 180 MB."""
 
 
 class ClassArchive:
-    """That of one Java in a folder.
+    """The archive of one Java installation in a folder.
 
-    :param key: what else decides about the classes.
+    :param key: whatever else determines the classes.
     """
 
     def __init__(self, folder: Path, java: Path, *key: object) -> None:
         base = java.resolve().parent.parent / "lib" / "server" / "classes.jsa"
-        self._can_be = base.exists()
-        if self._can_be:
+        self._is_possible = base.exists()
+        if self._is_possible:
             stat = base.stat()
             key += (stat.st_size, stat.st_mtime_ns)
         text = " ".join(map(str, (base, *key)))
@@ -43,23 +43,23 @@ class ClassArchive:
         self._name = f"classes-{digest}"
         self._folder = folder
         self.draft = folder / f"{self._name}.draft"
-        """Where a JVM records it."""
+        """The file that a JVM records."""
 
     def use(self) -> list[str]:
-        """The options that use it; none while there is none."""
+        """Return the JVM options that use the archive; none if there is none."""
         with suppress(OSError):
-            made = self._made()
-            if made is not None and made.stat().st_size:
-                return [f"-XX:SharedArchiveFile={made}", *_QUIET]
+            archive = self._existing()
+            if archive is not None and archive.stat().st_size:
+                return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
         return []
 
     def record(self) -> list[str]:
-        """The options that write it at an orderly end, for ``publish``.
+        """Return the JVM options that record the draft at exit, for ``publish``.
 
-        None if there is one, or can't be, or another JVM is at it.
+        None if there is an archive, there can't be one, or another JVM records it.
         """
-        with suppress(OSError):  # no home, read-only, full, or somebody else was faster
-            if self._can_be and self._made() is None:
+        with suppress(OSError):  # no home, read-only, full, or another process was faster
+            if self._is_possible and self._existing() is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 if self.draft.exists() and _age_s(self.draft) > _DRAFT_S:
                     self.draft.unlink()
@@ -69,7 +69,7 @@ class ClassArchive:
         return []
 
     def publish(self) -> None:
-        """Put what was recorded in its place; an empty file says that this JVM can't do it."""
+        """Make the draft the archive; an empty one means that this JVM can't record."""
         with suppress(OSError):
             with self.draft.open("rb") as file:
                 is_finished = file.read(len(_MAGIC)) == _MAGIC
@@ -77,13 +77,13 @@ class ClassArchive:
                 self.draft.unlink()
                 self.draft.touch()
             for path in self._folder.glob("classes-*.jsa"):
-                if _age_s(path) > _OLD_S:  # one that is still in use is recorded again
+                if _age_s(path) > _OLD_S:  # if still in use, it is recorded again
                     path.unlink()
             sync(self.draft)
             self.draft.replace(self._folder / f"{self._name}-{self.draft.stat().st_size}.jsa")
 
-    def _made(self) -> Path | None:
-        """The archive, if there is one. Its name tells its size: a JVM dies of one that was cut."""
+    def _existing(self) -> Path | None:
+        """Return the archive, if any. Its name has its size: a truncated one crashes the JVM."""
         for path in self._folder.glob(f"{self._name}-*.jsa"):
             if path.name == f"{self._name}-{path.stat().st_size}.jsa":
                 return path

@@ -1,4 +1,4 @@
-"""The time of this machine, as Kafka tells times, and the letters that ids have behind it."""
+"""The current time, and random tokens for ids."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 
 def now_ms() -> int:
-    """Return the time, in milliseconds since the epoch."""
+    """Return the time in ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def token() -> str:
-    """Return letters that no journal or plan of the same second has."""
+    """Return a random token, which makes ids of the same second unique."""
     import secrets
 
     return secrets.token_hex(4)

@@ -1,4 +1,4 @@
-"""Putting files and folders on the disk, so that they outlive the machine's power."""
+"""Files and folders that are durable: atomic replacement and fsync."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def replace(path: Path, parts: Iterable[bytes], *, mode: int = 0o666) -> None:
-    """Write a file: who reads it sees the old or the new one, never a part.
+    """Replace a file atomically.
 
     :param mode: the permissions of the new file, less the umask.
-    :raises OSError: it can't be written; the old one is still there.
+    :raises OSError: it can't be written; the old one is unchanged.
     """
-    # Collectors take every *.prom: the half-written file must not end like that.
+    # Collectors read every *.prom, so the temporary name ends differently.
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    beside.unlink(missing_ok=True)  # of a process that had this number and was killed
+    beside.unlink(missing_ok=True)  # left by a killed process with the same pid
     try:
         number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with open(number, "wb") as file:  # noqa: PTH123
@@ -29,9 +29,9 @@ def replace(path: Path, parts: Iterable[bytes], *, mode: int = 0o666) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable.
+    """Fsync a file, or the entries of a folder.
 
-    :raises OSError: the disk refuses it. Some file systems keep folders durable by themselves.
+    :raises OSError: it failed; EINVAL for a folder is ignored: some file systems need no fsync.
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

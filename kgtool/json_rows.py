@@ -1,7 +1,7 @@
-"""Rows as JSON, fast: the keys are put into a form once, values are looked at column by column.
+"""Rows as JSON, faster than by ``json.dumps``, with the same output.
 
-The output is that of ``json.dumps``: ASCII, valid for any name and in any locale, harmless for
-any terminal.
+Keys are encoded once into a template, values column by column. The output is ASCII: valid in any
+locale, and without control characters.
 """
 
 from __future__ import annotations
@@ -18,40 +18,37 @@ def encode(value: object) -> str:
     return json.dumps(value)
 
 
-class Form:
-    """What rows with the same keys have in common."""
+class RowTemplate:
+    """The template of rows with the same keys."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._keys = [f"{encode(key)}: ".replace("%", "%%") for key in columns]
-        self._single = self._form(["%s"] * len(self._keys))
+        self._single = self._template(["%s"] * len(self._keys))
 
     def line(self, values: Iterable[object]) -> str:
-        """Return one row; ``values`` in the order of the keys."""
+        """Return one row; ``values`` are in the order of the keys."""
         scalars = _scalars()
         return self._single % tuple([scalars.get(type(value), encode)(value) for value in values])
 
     def lines(self, rows: Collection[Sequence[object]]) -> list[str]:
-        """Return many rows that belong together: most of their columns say the same in all.
-
-        What does is put into their form once.
-        """
+        """Return many rows; columns with the same value in all are encoded once."""
         cells: list[str] = []
         differing: list[Sequence[object]] = []
         for values in zip(*rows, strict=True):
             cell, texts = _column(values)
             cells.append(cell)
             differing += [texts] if texts is not None else []
-        form = self._form(cells)
+        template = self._template(cells)
         if not differing:
-            return [form % ()] * len(rows)
-        return [form % row for row in zip(*differing, strict=True)]
+            return [template % ()] * len(rows)
+        return [template % row for row in zip(*differing, strict=True)]
 
-    def _form(self, cells: Iterable[str]) -> str:
+    def _template(self, cells: Iterable[str]) -> str:
         return "{" + ", ".join(map("".join, zip(self._keys, cells, strict=True))) + "}"
 
 
 def _column(values: tuple[object, ...]) -> tuple[str, Sequence[object] | None]:
-    """Return a column's cell in the form, and what is to be put there row by row."""
+    """Return a column's cell in the template, and the texts that differ by row."""
     first = values[0]
     scalars = _scalars()
     encoder = scalars.get(type(first), encode)
@@ -68,7 +65,7 @@ def _column(values: tuple[object, ...]) -> tuple[str, Sequence[object] | None]:
 
 @cache
 def _scalars() -> dict[type, Callable[[Any], str]]:
-    """Return how the values of most rows become JSON; ``encode`` does the others."""
+    """Return encoders of scalars; ``encode`` does all other values."""
     from json.encoder import encode_basestring_ascii
 
     return {

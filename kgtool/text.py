@@ -1,7 +1,4 @@
-"""Numbers, moments, time spans, addresses and names as text, the same everywhere.
-
-Like ``errors`` and ``model`` it imports nothing of kgtool, and everybody may import it.
-"""
+"""Numbers, times, durations, addresses and names as text. Imports nothing of kgtool."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ DAY_MS = 86_400_000
 
 
 def moment(ms: int, precision: str = "seconds") -> str:
-    """Write a time, in ms since the epoch, in UTC and to the second, or the ``milliseconds``.
+    """Write a time (ms since the epoch) in UTC, to the second or with ``milliseconds``.
 
     >>> moment(1700000300999), moment(1700000300000, "milliseconds")
     ('2023-11-14T22:18:20Z', '2023-11-14T22:18:20.000Z')
@@ -21,11 +18,11 @@ def moment(ms: int, precision: str = "seconds") -> str:
     try:
         return (datetime(1970, 1, 1) + timedelta(milliseconds=ms)).isoformat("T", precision) + "Z"
     except OverflowError:
-        return str(ms)  # no calendar reaches there, but a client may have committed it
+        return str(ms)  # out of datetime's range, but a client may have committed it
 
 
 def span(ms: int) -> str:
-    """Write a time span in its two largest units, to the second.
+    """Write a duration in its two largest units, to the second.
 
     >>> span(90_000_000), span(400)
     ('1d 1h', '0s')
@@ -42,7 +39,7 @@ def span(ms: int) -> str:
 
 
 def listed(items: Sequence[object], most: int, end: str = ", …") -> str:
-    """Return the first of some items, and how it goes on; ``{}`` in ``end``: how many are left.
+    """Join the first ``most`` items; ``end`` follows if there are more, ``{}`` is their number.
 
     >>> listed([1, 2, 3], 2), listed("abc", 1, " and {} more"), listed("a", 1)
     ('1, 2, …', 'a and 2 more', 'a')
@@ -102,7 +99,7 @@ def _escaped(char: str) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Quote a name for a command line that is shown; what ``escape`` escapes stays as it is then.
+    """Quote a name for a command line on the screen, without anything that ``escape`` escapes.
 
     >>> shell_word("a b"), shell_word("it's\\n")
     ("'a b'", "$'it\\\\'s\\\\n'")
@@ -125,7 +122,7 @@ NO_VALUE = "-"
 
 
 def shown(value: object) -> str:
-    """Return a value for a table: ``-`` for what is unknown, names made harmless."""
+    """Return a value for a table: ``-`` for None, control characters escaped."""
     if isinstance(value, str):
         return escape(value)
     if value is None:
@@ -134,6 +131,6 @@ def shown(value: object) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value for CSV: empty for None, strings escaped and never the start of a formula."""
+    """Return a value for CSV: empty for None, strings escaped and never a formula."""
     text = "" if value is None else shown(value)
     return f"'{text}" if isinstance(value, str) and value.startswith(_FORMULA) else text

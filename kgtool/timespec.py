@@ -1,4 +1,4 @@
-"""Times, durations and numbers as users write them. Pure: the time it is now is an argument.
+"""Times, durations and numbers as users write them. The current time is an argument.
 
 Times are ISO 8601 (with or without seconds, fraction and zone; no zone is UTC, as in Kafka's
 tool), milliseconds since the epoch, or relative to now. Unlike ``Utils.getDateTime`` of Kafka's
@@ -20,7 +20,7 @@ from datetime import datetime, timedelta, timezone
 from kgtool.errors import UsageError
 
 _LONG = range(-(2**63), 2**63)
-"""Java's ``long``: what Kafka's tool and the wire can hold."""
+"""Java's ``long``."""
 
 _SECOND_NS = 1_000_000_000
 _MILLISECOND_NS = 1_000_000
@@ -33,10 +33,10 @@ _UNIT_NS = {
     "w": 7 * 86_400 * _SECOND_NS,
 }
 LONGEST_MS = 2**53
-"""More than 280,000 years; a sum with any timestamp still is an int64."""
+"""More than 280,000 years; the sum with any timestamp is an int64."""
 
 LONGEST_WAIT_MS = 2_000_000_000
-"""23 days: the system's calls and librdkafka count the milliseconds of a wait in an int."""
+"""23 days: system calls and librdkafka take the milliseconds of a wait as an int."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -64,12 +64,12 @@ _TIME_EXAMPLES = (
 
 
 def is_number(text: str) -> bool:
-    """Whether it is a whole number, of a size that may be a ``long``."""
+    """Whether it is a whole number of at most 19 digits."""
     return bool(_NUMBER.fullmatch(text.strip()))
 
 
 def parse_long(text: str, option: str) -> int:
-    """Read a whole number of 64 bits, refused in the words of Kafka's tool.
+    """Read a whole number of 64 bits; refusals have the words of Kafka's tool.
 
     >>> parse_long("-100", "shift-by")
     -100
@@ -82,7 +82,7 @@ def parse_long(text: str, option: str) -> int:
 def time_ms(text: str, now_ms: int) -> int:
     """Read a time; return ms since the epoch, negative before 1970.
 
-    A fraction of a millisecond is rounded up: the first record from then on has a later timestamp.
+    A fraction of a millisecond is rounded up, so that no earlier record is found.
     """
     text = text.strip()
     relative = _RELATIVE.fullmatch(text)
@@ -100,7 +100,7 @@ def time_ms(text: str, now_ms: int) -> int:
 
 
 def may_be_seconds(text: str) -> bool:
-    """Whether a number is more likely seconds than milliseconds: as such it is before 1973."""
+    """Whether a number is probably in seconds: as milliseconds it would be before 1973."""
     return is_number(text) and abs(int(text)) < 10**11
 
 
@@ -136,7 +136,7 @@ def _relative(found: re.Match[str], now_ms: int) -> int:
 
 
 def before_ms(text: str, now_ms: int) -> int:
-    """Return the time a duration before now, in ms since the epoch.
+    """Return the time that is a duration before now, in ms since the epoch.
 
     >>> before_ms("PT0.5S", 1000), before_ms("1s500ms", 2000)
     (500, 500)
@@ -183,8 +183,8 @@ def _span_ns(text: str) -> int:
 def span_ms(text: str, option: str, *, bare_ms: int | None = None, least_ms: int = 1) -> int:
     """Read a duration: ``30s``, ``1d12h``, ``500ms``, ``PT1M``; return ms.
 
-    :param bare_ms: what a bare number counts (1000: seconds); None: it is refused.
-    :raises UsageError: it is no duration, or shorter than ``least_ms``.
+    :param bare_ms: the unit of a bare number (1000: seconds); None: it is refused.
+    :raises UsageError: it is not a duration, or shorter than ``least_ms``.
 
     >>> span_ms("1m30s", "wait-empty"), span_ms("0.5", "watch", bare_ms=1000)
     (90000, 500)
@@ -207,7 +207,7 @@ def span_ms(text: str, option: str, *, bare_ms: int | None = None, least_ms: int
 
 
 def waiting_seconds(text: str | None) -> float:
-    """Read the value of ``--wait-empty``; a bare number is seconds, None is no waiting."""
+    """Read the value of ``--wait-empty``; a bare number is seconds, None is 0."""
     if text is None:
         return 0.0
     return span_ms(text, "wait-empty", bare_ms=1000, least_ms=0) / 1000

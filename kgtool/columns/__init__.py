@@ -1,8 +1,8 @@
-"""The columns of every table and row, each declared once: ``groups``, ``changes``, ``tools``.
+"""The columns of all tables and JSON rows, each declared once: ``groups``, ``changes``, ``tools``.
 
-Text, JSON, CSV, ``--columns``, ``--sort``, completions and the JSON Schemas (``schemas``) take them
-from there. A column has one name everywhere: the key of the JSON row, which is also accepted the
-way Kafka's tables write it (``LOG-END-OFFSET``).
+Text, JSON, CSV, ``--columns``, ``--sort``, completions and JSON Schemas (``schemas``) are made of
+them. A column's name is the key of the JSON row; ``--columns`` and ``--sort`` also accept the
+header of Kafka's tables (``LOG-END-OFFSET``).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from kgtool.text import shown as text_of
 from kgtool.text import span
 
 NAME, PLAIN, STATUS, LAG, COUNT = "name", "plain", "status", "lag", "count"
-"""What a column holds: a name, which may be shortened to fit; anything else; a status or state, or
-a lag, which have a colour; a count, which stands on the right."""
+"""Kinds of columns: names may be shortened to fit, statuses and lags have colours, counts are
+right-aligned."""
 
 Json = Literal[
     "string", "string?", "integer", "integer?", "number", "number?", "boolean", "boolean?",
     "object", "error?", "strings", "strings?", "integers?", "rows", "rows?", "any",
 ]  # fmt: skip
-"""A JSON type, with a ``?`` where it may be null. Besides JSON's own: ``error`` is an error object,
-``strings`` and ``integers`` are arrays, ``rows`` is one of objects, ``any`` is anything."""
+"""A JSON type, with a ``?`` if it may be null: ``error`` is an error object, ``strings`` and
+``integers`` are arrays, ``rows`` is an array of objects."""
 
 Row = Mapping[str, Any]
 Text = Callable[[Row], str | None]
@@ -35,29 +35,29 @@ class Column(NamedTuple):
 
     key: str
     header: str = ""
-    """Empty: text tables do not have it."""
+    """Empty: not in text tables."""
     kind: str = PLAIN
     text: Text | None = None
     spare: int = 0
-    """More than 0: a narrow terminal can do without, the lowest first."""
+    """More than 0: hidden on a narrow terminal, the lowest first."""
     json: Json = "string?"
     words: tuple[str, ...] = ()
-    """All values that there are."""
+    """All possible values."""
     inner: tuple[Column, ...] = ()
-    """The keys of an object, or of the objects of an array."""
+    """The columns of an object, or of the objects in an array."""
 
     def cell(self, row: Row) -> str:
-        """Return the cell as text: ``-`` for what is unknown, names made harmless."""
+        """Return the cell as text: ``-`` if unknown, control characters escaped."""
         return text_of(self.text(row) if self.text is not None else row.get(self.key))
 
 
 def machine(**kinds: Json) -> tuple[Column, ...]:
-    """Return columns that only the machine formats have, by their JSON types."""
+    """Return columns of the machine formats only, by their JSON types."""
     return tuple(Column(key, json=kind) for key, kind in kinds.items())
 
 
 def keys(columns: Iterable[Column]) -> tuple[str, ...]:
-    """Return the keys of rows, in their order."""
+    """Return the keys of columns."""
     return tuple(column.key for column in columns)
 
 
@@ -70,7 +70,7 @@ def shown(columns: Sequence[Column], names: str = "") -> tuple[Column, ...]:
 
 
 def written(key: str, write: Callable[[Any], str]) -> Text:
-    """Return how a column is written whose values may be null."""
+    """Return the ``text`` of a column whose values may be null."""
     return lambda row: None if row.get(key) is None else write(row[key])
 
 
@@ -87,7 +87,7 @@ _LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown"
 
 
 def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]:
-    """Read ``group,LOG-END-OFFSET``; UsageError for a column that there isn't."""
+    """Read ``group,LOG-END-OFFSET``; UsageError for an unknown column."""
     listed = ", ".join(keys(known))
     by_name = {_plain(name): one for one in reversed(known) for name in (one.header, one.key)}
     words = [word.strip() for word in text.split(",") if word.strip()]
@@ -96,7 +96,7 @@ def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]
     for word in words:
         if _plain(word) not in by_name:
             raise UsageError(f"{option}: there is no column '{word}' here. There are: {listed}.")
-    # What was asked for by name is never left out.
+    # A column asked for by name is never hidden.
     return tuple(dict.fromkeys(by_name[_plain(word)]._replace(spare=0) for word in words))
 
 

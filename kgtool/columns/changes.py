@@ -1,4 +1,4 @@
-"""The columns of every command that changes something."""
+"""The columns of the commands that change something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ERROR = Column("error", json="error?")
 _OLD = Column("old_offset", "OLD-OFFSET", json="integer?")
 _NEW = Column("new_offset", "NEW-OFFSET", json="integer?")
 _OPEN = ("changed-meanwhile", "unknown", "failed", "not-reached")
-"""What every change may come to that was not done."""
+"""Statuses of all changes that were not made, or not known to be."""
 
 
 def _status(*words: str, text: Text | None = None) -> Column:
@@ -18,7 +18,7 @@ def _status(*words: str, text: Text | None = None) -> Column:
 
 
 def failed_text(row: Row) -> str:
-    """Return the cell of STATUS: what it is, or why it failed."""
+    """Return the cell of STATUS: the status, or the name of the error."""
     error = row["error"]
     return str(row["status"]) if error is None else f"failed: {error['name']}"
 
@@ -192,7 +192,7 @@ APPLIED = {
     "would-delete": "would be deleted", "would-rebuild": "would be rebuilt",
     "not-reached": "not reached",
 }  # fmt: skip
-"""What the statuses of ``cleanup apply`` are called for people."""
+"""The statuses of ``cleanup apply`` in text tables."""
 CLEANUP_APPLY = (
     Column("action", "ACTION", json="string"),
     GROUP,

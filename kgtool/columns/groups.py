@@ -21,7 +21,7 @@ NEVER, UNKNOWN, EARLIER = "never", "unknown", "earlier"
 
 
 def committed_text(row: Row) -> str | None:
-    """Return the cell of COMMITTED-AT; ``earlier`` was not read, because nothing depends on it."""
+    """Return the cell of COMMITTED-AT; ``earlier``: not read, because nothing depends on it."""
     at = row.get("committed_at_ms")
     if at is not None:
         return moment(at)
@@ -133,8 +133,7 @@ STATE = (
 STATE_TYPE = Column(
     "type", "TYPE", text=lambda row: "Classic" if row.get("group_epoch") is None else "Consumer"
 )
-"""Of a row of ``STATE``, for people: only KIP-848 groups have epochs, and the other types have
-tables of their own."""
+"""In the text table: only KIP-848 groups have epochs, and other types have their own tables."""
 TOTALS = (
     Column("group", "GROUP", NAME, text=_all("group")),
     Column("topic", "TOPIC", NAME, text=_all("topic")),
@@ -153,7 +152,7 @@ _SUMS = (
 BY_GROUP = (GROUP, *_SUMS)
 BY_TOPIC = (TOPIC, *_SUMS)
 CHANGE = Column("change", "CHANGE", NAME)
-"""Of ``--watch``, as are these."""
+"""Of ``--watch``."""
 
 
 def _rate(rate: float) -> str:
@@ -163,10 +162,10 @@ def _rate(rate: float) -> str:
 def _catch_up(row: Row) -> str | None:
     if row.get("catch_up_ms") is not None:
         return duration(row["catch_up_ms"]) if row["catch_up_ms"] else None
-    came, went = row.get("in_per_s"), row.get("out_per_s")
-    if came is None or went is None or not row.get("lag"):
+    produced, consumed = row.get("in_per_s"), row.get("out_per_s")
+    if produced is None or consumed is None or not row.get("lag"):
         return None
-    return "falling behind" if went < came else "never"
+    return "falling behind" if consumed < produced else "never"
 
 
 RATES = (
@@ -179,14 +178,14 @@ RATES = (
 
 _KIND = Column("type", json="string", words=("share", "streams"))
 OTHER_OFFSETS = (*OFFSETS, _KIND, Column("start_offset", "START-OFFSET", json="integer?"))
-"""JSON rows; the tables below are what people see of them."""
+"""Of JSON rows; the text tables are below."""
 _TOPOLOGY = Column("topology_epoch", "TOPOLOGY-EPOCH", json="integer?")
 OTHER_MEMBERS = (*MEMBERS, _KIND, Column("process_id", "PROCESS", NAME, spare=2), _TOPOLOGY)
 OTHER_STATE = (*STATE, TYPE, _TOPOLOGY, Column("subtopologies", json="integer?"))
 
 
 def _renamed(known: tuple[Column, ...], names: str, **headers: str) -> tuple[Column, ...]:
-    """Return columns of the text table, some of them under another name."""
+    """Return columns of a text table, some with another header."""
     return tuple(
         column._replace(header=headers.get(column.key, column.header))
         for column in shown(known, names)

@@ -1,4 +1,4 @@
-"""JSON Schemas of what ``-o json`` prints, one for each command, made of its columns."""
+"""JSON Schemas of ``-o json``, one for each command, made of its columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NULL = {"type": "null"}
 
 
 class Results(NamedTuple):
-    """What the rows of a command may be."""
+    """The kinds of rows of a command."""
 
     kinds: dict[str, Sequence[Column]]
     chosen: Sequence[Column] = ()
-    """Those of which ``--columns`` takes some."""
+    """The columns that ``--columns`` can choose."""
     is_open: bool = False
-    """Rows may also be objects of other kinds (``analyze``)."""
+    """Rows may also be other objects (``analyze``)."""
 
 
 _OFFSETS = {
@@ -40,7 +40,7 @@ _DESCRIBE = Results(
         "by-group": groups.BY_GROUP,
         "by-topic": groups.BY_TOPIC,
     },
-    # Of two with the same key the one that may be null.
+    # The last of two with the same key applies: the one that may be null.
     chosen=sorted(
         (*groups.OFFSETS_TEXT, *groups.MEMBERS, *groups.STATE, *groups.TOTALS, *groups.BY_GROUP),
         key=lambda column: column.json.endswith("?"),
@@ -76,8 +76,7 @@ RESULTS: dict[str, Results] = {
     "exporter": Results({}),
     "mcp": Results({}),
 }
-"""By command, as the envelope names it; ``analyze`` prints its summary, or one of its tables, and
-servers print errors only."""
+"""By command; ``analyze`` prints its summary or one of its tables, servers print errors only."""
 
 
 def schema(command: str) -> dict[str, Any]:
@@ -129,7 +128,6 @@ def _closed(properties: dict[str, Any], *, needed: bool = True) -> dict[str, Any
 
 
 def _value(column: Column) -> dict[str, Any]:
-    """Return the schema of a column's values."""
     kind = column.json.removesuffix("?")
     may_be_null = kind != column.json
     if column.words:

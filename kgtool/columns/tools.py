@@ -1,4 +1,4 @@
-"""The columns of the commands that look closer, and of those that are about this machine."""
+"""The columns of coordinator, peek, doctor, request, and of commands about this machine."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgtool.cli.output.kafka_tables import longest, pad, table, width
-from kgtool.json_rows import Form
+from kgtool.json_rows import RowTemplate
 from kgtool.text import shown
 
 # Few values, so that columns say the same in every row often enough; and what forms trip over.
@@ -59,5 +59,5 @@ VALUES = st.sampled_from(
 def test_json(rows: list[tuple[object, ...]]) -> None:
     keys = ("a", "100%", "%s")
     expected = [json.dumps(dict(zip(keys, row, strict=True))) for row in rows]
-    assert Form(keys).lines(rows) == expected
-    assert [Form(keys).line(row) for row in rows] == expected
+    assert RowTemplate(keys).lines(rows) == expected
+    assert [RowTemplate(keys).line(row) for row in rows] == expected

@@ -19,7 +19,7 @@ from typing import Any
 
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.errors import ConfigError, readable
-from kgtool.json_rows import Form
+from kgtool.json_rows import RowTemplate
 from kgtool.model import CommittedOffset, TopicPartition
 
 ABSENT = "absent"
@@ -69,7 +69,7 @@ def group_lines(recorded: GroupChange) -> str:
             keys = (*keys, _AFTER)
             values = (*values, ABSENT if after is None else _value(after))
         alike.setdefault(keys, []).append(values)
-    lines = [line for keys, rows in alike.items() for line in Form(keys).lines(rows)]
+    lines = [line for keys, rows in alike.items() for line in RowTemplate(keys).lines(rows)]
     return "\n".join([dump(head)[:-1], *lines, ""])
 
 

@@ -23,7 +23,7 @@ from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.columns import Column, Row
 from kgtool.errors import KgError
-from kgtool.json_rows import Form, encode
+from kgtool.json_rows import RowTemplate, encode
 from kgtool.model import ItemError, Target
 from kgtool.text import cell, escape
 
@@ -73,7 +73,7 @@ class Output:
         self._noted: set[str] = set()
         self._similar: Counter[tuple[str, str | None]] = Counter()
         self._columns: tuple[str, ...] = ()
-        self._form: Form | None = None
+        self._template: RowTemplate | None = None
         self._document: list[Row] = []
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
         self._write_error: KgError | None = None
@@ -136,7 +136,7 @@ class Output:
     def begin(self, columns: Iterable[Column | str] = (), cluster_id: str | None = None) -> None:
         """Set the keys of all rows (null where unknown) and the cluster id of the document."""
         self._columns = tuple(each if isinstance(each, str) else each.key for each in columns)
-        self._form = None
+        self._template = None
         self.cluster_id = cluster_id
 
     def row(self, row: Row) -> None:
@@ -258,10 +258,10 @@ class Output:
         return exits.PARTLY_DONE if is_partial else error.exit_code
 
     @property
-    def _json(self) -> Form:
-        if self._form is None:
-            self._form = Form(self._columns)
-        return self._form
+    def _json(self) -> RowTemplate:
+        if self._template is None:
+            self._template = RowTemplate(self._columns)
+        return self._template
 
     def _complete(self, row: Row) -> Row:
         if tuple(row) == self._columns:
