@@ -1,8 +1,7 @@
-"""Kafka's own tables, byte for byte those of kafka-consumer-groups.sh 4.3.1.
+"""Kafka's tables, byte for byte those of kafka-consumer-groups.sh 4.3.1, empty lines included.
 
-Each function takes domain records and returns text. Widths count UTF-16 units, as Java's
-``String.format`` does; nothing is ever cut off. Where a table begins with an empty line and how
-it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
+Widths count UTF-16 units, as Java's ``String.format`` does; nothing is cut
+(``ConsumerGroupCommand.ConsumerGroupService``).
 """
 
 from __future__ import annotations
@@ -35,32 +34,20 @@ def pad(text: str, size: int) -> str:
 
 
 def longest(values: Iterable[object], least: int = MIN_WIDTH) -> int:
-    """Return the width of a column that is as wide as its longest value, at least ``least``."""
+    """Return the width of a column: that of its longest value, at least ``least``."""
     return max([least, *(width(shown(value)) for value in set(values))])
 
 
 def table(*columns: tuple[str, Sequence[object], int]) -> str:
-    """Return header and rows, a line each, of columns with header, values and width.
+    """Return a header and rows, a line each, of columns with header, values and width.
 
     Longer values push the rest of their line to the right.
     """
-    headers, forms, cells = [], [], []
-    count = len(columns[0][1])
+    cells = []
     for header, values, size in columns:
-        headers.append(pad(header, size))
-        first = values[0] if values else None
-        if values.count(first) == count:  # the same in every row: a part of the line's form
-            forms.append(pad(shown(first), size).replace("%", "%%"))
-        elif isinstance(first, int) and None not in values:
-            forms.append(f"%-{size}s")
-            cells.append(values)
-        else:
-            padded = {value: pad(shown(value), size) for value in set(values)}
-            forms.append("%s")
-            cells.append([padded[value] for value in values])
-    form = " ".join(forms) + "\n"
-    rows = zip(*cells, strict=True) if cells else [()] * count
-    return "".join([" ".join(headers), "\n", *[form % row for row in rows]])
+        padded = {value: pad(shown(value), size) for value in set(values)}
+        cells.append([pad(header, size), *[padded[value] for value in values]])
+    return "".join([f"{' '.join(line)}\n" for line in zip(*cells, strict=True)])
 
 
 def listing(groups: Sequence[Row], with_type: bool, with_state: bool) -> str:
@@ -99,7 +86,7 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False) -> str:
 
 _LEAST = {"group_instance_id": 17, "coordinator": 25, "current_assignment": 20,
           "target_assignment": 20}  # fmt: skip
-"""Of columns as wide as their longest value, where that is not ``MIN_WIDTH``."""
+"""Least widths of columns as wide as their longest value, if not ``MIN_WIDTH``."""
 _SIZES = {
     "partitions": 15, "current_epoch": 15, "target_epoch": 15, "upgraded": 0, "state": 20,
     "assignment_strategy": 20, "group_epoch": 15, "target_assignment_epoch": 25, "members": 0,
@@ -115,19 +102,19 @@ _CELLS: dict[str, Callable[[Row], str | None]] = {
 
 def described(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     """Return one group's ``--describe --members`` or ``--state``; the header also over no rows."""
-    laid_out: list[tuple[str, Sequence[object], int]] = []
+    table_columns: list[tuple[str, Sequence[object], int]] = []
     for column in columns:
         key, cell = column.key, _CELLS.get(column.key)
         values = [row[key] if cell is None else cell(row) for row in rows]
         size = _SIZES[key] if key in _SIZES else longest(values, _LEAST.get(key, MIN_WIDTH))
-        laid_out.append((column.header, values, size))
+        table_columns.append((column.header, values, size))
     if columns[-1].key == "partitions":
-        laid_out.append(("", [""] * len(rows), 0))  # its lines end in a blank
-    return "\n" + table(*laid_out)
+        table_columns.append(("", [""] * len(rows), 0))  # the lines end with a blank
+    return "\n" + table(*table_columns)
 
 
 def group_note(group: GroupDescription) -> str | None:
-    """Return what Kafka's tool says on stderr before a group's table, if anything."""
+    """Return what Kafka's tool prints on stderr before a group's table, if anything."""
     name = escape(group.group)
     if group.state == "Empty":
         return f"\nConsumer group '{name}' has no active members."
@@ -150,7 +137,7 @@ def offset_deletions(rows: Sequence[OffsetDeletion]) -> str:
 
 
 def _deletion_order(row: OffsetDeletion) -> bytes:
-    """By topic and partition as one string; Kafka's partition for "no such topic" is -1."""
+    """Sort by topic and partition as one string; the partition of an unknown topic is -1."""
     return java_order(f"{row.topic}{-1 if row.partition is None else row.partition}")
 
 
@@ -169,8 +156,8 @@ def resets(
 ) -> str:  # fmt: skip
     """Return the table of Kafka's ``--reset-offsets``: group, topic, partition, new offset.
 
-    ``groups`` are all that were asked for: the header also stands over no rows, but not over no
-    groups, and is as wide as the longest of them. ``topics`` are those of all rows.
+    :param groups: all that were asked for; without any there is no header.
+    :param topics: those of all rows.
     """
     if not groups:
         return "\n"
