@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.partition_tables import partition_tables
-from kgtool.analysis.pipeline import Best, Engine, Finish, Order
+from kgtool.analysis.pipeline import Best, Engine, MapBatches, Order, PostProcess
 from kgtool.analysis.table_files import TableFiles, fill, of_topics
 from kgtool.errors import AnalysisError, ConfigError
 
@@ -71,7 +71,7 @@ class LocalEngine(Engine):
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
         self._tables = _Kept()
-        self.given: dict[str, Any] = {}
+        self.driver_tables: dict[str, Any] = {}
         self._here = True
 
     def read(
@@ -116,48 +116,52 @@ class LocalEngine(Engine):
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A table, whole, or its rows of some topics."""
-        if name in self.given:
-            return self.given[name]
+        if name in self.driver_tables:
+            return self.driver_tables[name]
         table = pa.concat_tables(self._tables.tables(name), promote_options="permissive")
         return table if topics is None else of_topics(table, topics)
 
     def rows(
-        self, name: str, finish: Finish, order: Order, limit: int | None
+        self, name: str, post: PostProcess, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table; what is missing comes first."""
-        table = self.frame(name, finish)
+        table = self.frame(name, post)
         if order:
             table = _ordered(table, order)
         for batch in table[:limit].to_batches(max_chunksize=10_000):
             yield from batch.to_pylist()
 
     def mapped(
-        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+        self,
+        name: str,
+        post: PostProcess,
+        best: Best,
+        do: MapBatches,
     ) -> Iterator[bytes]:
         """What ``do`` gives of a table's Arrow batches, in that order."""
         if best:
-            return do(self.frame(name, finish).sort_by(list(best)).to_batches())
-        return do(batch for table in self._pieces(name, finish) for batch in table.to_batches())
+            return do(self.frame(name, post).sort_by(list(best)).to_batches())
+        return do(batch for table in self._pieces(name, post) for batch in table.to_batches())
 
-    def write(self, tables: Mapping[str, Finish], base: str) -> None:
+    def write(self, tables: Mapping[str, PostProcess], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``."""
-        for name, finish in tables.items():
+        for name, post in tables.items():
             with TableFiles(base) as files:
-                for table in self._pieces(name, finish):
+                for table in self._pieces(name, post):
                     files.add(name, table)
         fill(base, tables)
 
-    def _pieces(self, name: str, finish: Finish) -> Iterator[Any]:
+    def _pieces(self, name: str, post: PostProcess) -> Iterator[Any]:
         """A table bit by bit, if it need not be whole."""
-        if finish.sum_by or name in self.given:
-            yield self.frame(name, finish)
+        if post.sum_by or name in self.driver_tables:
+            yield self.frame(name, post)
         else:
-            yield from map(finish.each, self._tables.tables(name))
+            yield from map(post.each, self._tables.tables(name))
 
-    def frame(self, name: str, finish: Finish) -> Any:
+    def frame(self, name: str, post: PostProcess) -> Any:
         """A table of ``schema.TABLES``, an Arrow table."""
-        table = finish.each(self.collect(name))
-        return summed(table, finish.sum_by, most=finish.most) if finish.sum_by else table
+        table = post.each(self.collect(name))
+        return summed(table, post.sum_by, most=post.max_of) if post.sum_by else table
 
 
 @contextmanager

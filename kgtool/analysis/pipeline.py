@@ -24,69 +24,68 @@ from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import damaged_files, quality, sentence
 from kgtool.analysis.words import when
 
-_BY_FAMILY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "whatif_families": (("rules", "retention_ms", "check_interval_ms", "family"), ()),
-    "writers": (("bucket_ms", "family"), ()),
-    "gaps": (("family",), ("longest_gap_ms", "safe_retention_ms")),
-}
-"""What rows of groups are put together by, and of what the greatest counts."""
 Order = Sequence[str]
 Best = Sequence[tuple[str, str]]
-"""Columns, each with ``ascending`` or ``descending``; what is missing comes last."""
+"""Columns, each with ``ascending`` or ``descending``; nulls come last."""
+MapBatches = Callable[[Iterable[Any]], Iterator[bytes]]
 
 
 DEFAULTS = TableOptions()
 
 
-class Finish(NamedTuple):
-    """What is done to a table once all log partitions are folded."""
+class PostProcess(NamedTuple):
+    """Post-processing of a table after all log partitions are folded."""
 
     each: Callable[[Any], Any] = lambda rows: rows
+    """For any part of the table's rows."""
     sum_by: tuple[str, ...] = ()
-    """Add up all other columns of rows that are equal in these, ..."""
-    most: tuple[str, ...] = ()
-    """... but take the greatest value of these."""
+    """As of ``schema.Table``."""
+    max_of: tuple[str, ...] = ()
 
 
 class Engine(Protocol):
-    """Who decodes and folds; tables stay where they were made until they are asked for."""
+    """Decodes and folds; tables stay where they were made until they are read."""
 
     earlier: Sequence[str] = ()
-    """Where runs before left what they decoded."""
+    """Folders with the decoded records of earlier runs."""
     keep_in: str | None = None
-    """Where this one leaves it."""
-    given: dict[str, Any]
-    """Tables that it did not make itself."""
+    """The folder for those of this run."""
+    driver_tables: dict[str, Any]
+    """Arrow tables that the driver has built."""
 
     def read(
         self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
     ) -> list[Any]:
-        """Decode the inputs; the notes about them: tables of ``schema.RECORDS``."""
+        """Decode the inputs; return the notes about them, tables of ``schema.RECORDS``."""
 
     def fold(self, plan: FoldPlan) -> None:
-        """Make the tables of every log partition."""
+        """Build the tables of every log partition."""
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
-        """A small table, whole; or of ``changes`` the rows of some topics."""
+        """A small table, whole; or the rows of some topics of ``offset_changes``."""
 
     def rows(
-        self, name: str, finish: Finish, order: Order, limit: int | None
+        self, name: str, post: PostProcess, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
-        """The rows of a table; what is missing comes first."""
+        """The rows of a table; nulls come first."""
 
     def mapped(
-        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+        self,
+        name: str,
+        post: PostProcess,
+        best: Best,
+        do: MapBatches,
     ) -> Iterator[bytes]:
-        """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
+        """Run ``do`` in the workers over a table's Arrow batches, in that order."""
 
-    def frame(self, name: str, finish: Finish) -> Any:
+    def frame(self, name: str, post: PostProcess) -> Any:
         """A table: a DataFrame of Spark's, or an Arrow table."""
 
-    def write(self, tables: Mapping[str, Finish], base: str) -> None:
+    def write(self, tables: Mapping[str, PostProcess], base: str) -> None:
         """Write tables as Parquet files, each in its folder below a folder or a URL."""
 
     def free(self) -> None:
-        """Forget what is kept elsewhere than in this process."""
+        """Free what is kept outside of this process."""
         return
 
 
@@ -110,11 +109,10 @@ class Analysis:
             self.overlapping |= state.before.overlapping
         self.as_of_ms = as_of_ms
         self.options = options
-        self._made: set[str] = set()
 
     @cached_property
     def notes(self) -> Any:
-        """What was read of each file, and what was not; asking for it reads the inputs."""
+        """What was read of each file, and what was not. Reads the inputs."""
         detail = self.options.detail(self.basis.check_interval_ms)._replace(
             whole=self.overlapping, by_producer=self.basis.rules.new_coordinator,
             now_ms=time.time_ns() // 1_000_000, seen=self._seen,
@@ -126,17 +124,17 @@ class Analysis:
 
     @cached_property
     def last_record_ms(self) -> int | None:
-        """Timestamp of the log's newest record, but for those of the future."""
+        """Timestamp of the log's newest record that is not in the future."""
         read = self._read
         found = [pc.max(read["timestamp_ms"]).as_py()]
-        found += [] if self.ahead else [pc.max(read["first_ms"]).as_py()]
+        found += [] if self.future_records else [pc.max(read["first_ms"]).as_py()]
         return max((ms for ms in found if ms is not None), default=None)
 
     @cached_property
-    def ahead(self) -> tuple[int, int] | None:
-        """How many records bear a time of the future, and the latest; None: they are believed.
+    def future_records(self) -> tuple[int, int] | None:
+        """Number of records with a time in the future, and the latest; None: none, or most.
 
-        If most do, it is the clock of this machine that is wrong.
+        If most are, this machine's clock is wrong.
         """
         read = self._read
         count, total = (pc.sum(read[name]).as_py() or 0 for name in ("commits", "records"))
@@ -148,16 +146,16 @@ class Analysis:
 
     @cached_property
     def end_ms(self) -> int:
-        """The moment to which the log was read: given, told by the input, or its last record."""
+        """The time up to which the log was read: an option, the input's, or its last record's."""
         return self.as_of_ms or self.basis.as_of_ms or self.last_record_ms or 0
 
     @cached_property
     def quality(self) -> Any:
-        """What was read, and what was not and why."""
+        """What was read, and what was not and why: an Arrow table of ``schema.QUALITY``."""
         return quality(self.notes)
 
     def nothing_read(self) -> str | None:
-        """Why there is nothing to tell of; None: there is something, or no file at all."""
+        """Why there are no records; None: there are, or there is no file."""
         if self.last_record_ms is not None or not self.files:
             return None
         for file in damaged_files(self.quality, 1):
@@ -167,7 +165,7 @@ class Analysis:
 
     @cached_property
     def plan(self) -> FoldPlan:
-        """What the fold is asked for."""
+        """Rules and options of the fold."""
         basis, topics = self.basis, list(_topics(self.basis.topics))
         return FoldPlan(
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
@@ -178,79 +176,75 @@ class Analysis:
         )  # fmt: skip
 
     def names(self) -> list[str]:
-        """The tables that can be made by these options."""
-        without: tuple[str, ...] = (
-            () if self.options.scenarios else ("whatif", "whatif_families", "losses")
-        )
-        without += () if self.options.bucket_ms else ("metrics", "writers")
-        without += () if self.options.gaps else ("gaps",)
-        return [name for name in schema.TABLES if name not in without]
+        """The tables that these options give."""
+        return [
+            name for name, table in schema.TABLES.items()
+            if table.option is None or getattr(self.options, table.option)
+        ]  # fmt: skip
 
     def fold(self) -> None:
-        """Do now what the first table would wait for."""
+        """Fold now, not when the first table is read."""
         assert self._folded is self.engine
 
     def small(self, name: str) -> Any:
-        """One of the small tables that partitions tell, all of them together."""
+        """A small table of all log partitions."""
         return self._folded.collect(name)
 
     def rows(
         self, name: str, order: Order = (), limit: int | None = None
     ) -> Iterator[dict[str, Any]]:
         """The rows of one of ``schema.TABLES``."""
-        return self._with(name).rows(name, self._finish(name), order, limit)
+        return self._engine_with(name).rows(name, self._post(name), order, limit)
 
-    def mapped(
-        self, name: str, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
-    ) -> Iterator[bytes]:
-        """What ``do`` gives of the Arrow batches of one of ``schema.TABLES``, in that order."""
-        return self._with(name).mapped(name, self._finish(name), best, do)
+    def mapped(self, name: str, best: Best, do: MapBatches) -> Iterator[bytes]:
+        """Run ``do`` in the workers over the Arrow batches of one of ``schema.TABLES``."""
+        return self._engine_with(name).mapped(name, self._post(name), best, do)
 
     def count(self, name: str, column: str | None = None, at_most: int | None = None) -> int:
-        """How many rows a table has, or those with something in that column, up to a number."""
+        """Number of rows, or of those with a value in that column that is at most ``at_most``."""
         counted = self.mapped(name, (), partial(_counts, column=column, at_most=at_most))
         return sum(map(int, counted))
 
     def write(self, names: Sequence[str], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``."""
-        engine = [self._with(name) for name in names][-1]
-        engine.write({name: self._finish(name) for name in names}, base)
+        engine = [self._engine_with(name) for name in names][-1]
+        engine.write({name: self._post(name) for name in names}, base)
 
     def frame(self, name: str) -> Any:
         """A table as its engine has it: a DataFrame of Spark's, or an Arrow table."""
-        return self._with(name).frame(name, self._finish(name))
+        return self._engine_with(name).frame(name, self._post(name))
 
     @cached_property
-    def early(self) -> tuple[int, int, int] | None:
-        """``removals.shared_age``: what tells that the brokers' retention was a shorter one."""
-        return removals.shared_age(self.small("early"))
+    def shared_age(self) -> tuple[int, int, int] | None:
+        """``removals.shared_age``: a sign that the brokers' retention was shorter."""
+        return removals.shared_age(self.small("early_removals"))
 
     @cached_property
     def whatif(self) -> list[dict[str, Any]]:
-        """Rows of ``schema.WHATIF``, in the order in which the scenarios were asked for."""
-        if self.missing & missing_data.BLIND:
+        """Rows of ``schema.WHATIF``, in the order of the scenarios."""
+        if self._is_blind:
             return []
-        return whatif.whatif(self.plan, self.small("totals"), self.small("days"))
+        return whatif.whatif(self.plan, self.small("whatif_totals"), self.small("whatif_days"))
 
     @cached_property
     def metrics(self) -> Any:
         """An Arrow table of ``schema.METRICS``."""
         kinds = schema.arrow(schema.METRICS)
-        if self.missing & missing_data.BLIND:
+        if self._is_blind:
             return kinds.empty_table()
         bucket_ms = self.options.bucket_ms
         assert bucket_ms is not None
-        gone = self.small("deleted")
-        topics = pc.unique(gone["topic"]).to_pylist()
-        changes = self._folded.collect("changes", topics) if topics else None
-        columns = metrics.metrics(self.small("counted"), gone, changes, bucket_ms)
+        deleted = self.small("deleted_offsets")
+        topics = pc.unique(deleted["topic"]).to_pylist()
+        changes = self._folded.collect("offset_changes", topics) if topics else None
+        columns = metrics.metrics(self.small("metric_counts"), deleted, changes, bucket_ms)
         return pa.table([columns[name] for name in kinds.names], schema=kinds)
 
     @cached_property
     def families(self) -> frozenset[str]:
-        """What generated names fold into, where more than one does."""
+        """Families of more than one generated name."""
         names = (
-            self.small("names")
+            self.small("family_names")
             .group_by("family")
             .aggregate([("count", "max"), ("name", "min"), ("name", "max")])
         )
@@ -267,33 +261,33 @@ class Analysis:
 
     def decisions(self) -> Iterator[dict[str, Any]]:
         """The rows of ``cleanup.items``, by group."""
-        return self._folded.rows("cleanup", Finish(), ("group",), None)
+        return self._folded.rows("cleanup", PostProcess(), ("group",), None)
 
-    def _with(self, name: str) -> Engine:
+    @property
+    def _is_blind(self) -> bool:
+        return bool(self.missing & missing_data.BLIND)
+
+    def _engine_with(self, name: str) -> Engine:
         """The engine once it has that table."""
-        if name in self._made:
-            return self.engine
-        kinds = schema.arrow(schema.TABLES[name])
+        table = schema.TABLES[name]
         engine = self.engine if name == "quality" else self._folded
-        if name in schema.NEED_ALL and self.missing & missing_data.BLIND:
-            engine.given[name] = kinds.empty_table()
+        if name in engine.driver_tables:
+            return engine
+        if table.is_empty_if_blind and self._is_blind:
+            engine.driver_tables[name] = table.arrow().empty_table()
         elif name == "whatif":
-            engine.given[name] = pa.Table.from_pylist(self.whatif, schema=kinds)
-        elif name in schema.OF_ALL:
-            engine.given[name] = getattr(self, name)
-        self._made.add(name)
+            engine.driver_tables[name] = pa.Table.from_pylist(self.whatif, schema=table.arrow())
+        elif table.by_driver:
+            engine.driver_tables[name] = getattr(self, name)
         return engine
 
-    def _finish(self, name: str) -> Finish:
-        kinds = schema.TABLES[name]
-        if name in schema.NEED_ALL and self.missing & missing_data.BLIND:
-            return Finish()
-        if name == "groups":
-            return Finish(_named(self.families))
-        if name in _BY_FAMILY:
-            by, most = _BY_FAMILY[name]
-            return Finish(_named(self.families, schema.names(kinds)), by, most)
-        return Finish(_only(schema.names(kinds)))
+    def _post(self, name: str) -> PostProcess:
+        if name in self.engine.driver_tables:
+            return PostProcess()
+        table = schema.TABLES[name]
+        families = self.families if "family" in table.names else None
+        each = partial(_columns, names=table.names, families=families)
+        return PostProcess(each, table.sum_by, table.max_of)
 
 
 def _counts(batches: Iterable[Any], column: str | None, at_most: int | None) -> Iterator[bytes]:
@@ -304,20 +298,13 @@ def _counts(batches: Iterable[Any], column: str | None, at_most: int | None) -> 
         yield b"%d" % len(rows)
 
 
-def _only(names: list[str]) -> Callable[[Any], Any]:
-    return lambda rows: rows.select(names)
-
-
-def _named(families: frozenset[str], only: Sequence[str] = ()) -> Callable[[Any], Any]:
-    """Give groups that are alone in their family their own name for it."""
-
-    def finish(rows: Any) -> Any:
+def _columns(rows: Any, names: list[str], families: frozenset[str] | None) -> Any:
+    """A table's columns; the family of a group that is alone in it is the group's own name."""
+    if families is not None:
         real = pc.is_in(rows["family"], pa.array(sorted(families), pa.string()))
         family = pc.if_else(real, rows["family"], rows["group"])
         rows = rows.set_column(rows.schema.get_field_index("family"), "family", family)
-        return rows.select(list(only) or rows.column_names)
-
-    return finish
+    return rows.select(names)
 
 
 def _topics(

@@ -1,4 +1,4 @@
-"""The columns of every frame, declared once.
+"""The columns of every table, declared once.
 
 Each schema is a tuple of ``(name, type)`` with Spark's SQL type names; ``ddl`` turns one into what
 ``mapInArrow`` wants, ``arrow`` into the schema that the Arrow batches have.
@@ -7,7 +7,7 @@ Each schema is a tuple of ``(name, type)`` with Spark's SQL type names; ``ddl`` 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Schema = tuple[tuple[str, str], ...]
 
@@ -197,30 +197,55 @@ BLOBS: Final = _columns("partition int, kind string, data binary")
 CLEANUP: Final = _columns("group string, decision binary")
 """What ``tables.cleanup`` decides about a group; no table that a user sees."""
 
-TABLES: Final = {
-    "live": LIVE,
-    "removals": REMOVALS,
-    "overdue": OVERDUE,
-    "whatif": WHATIF,
-    "whatif_families": WHATIF_FAMILIES,
-    "losses": LOSSES,
-    "groups": GROUPS,
-    "metrics": METRICS,
-    "partitions": PARTITIONS,
-    "writers": WRITERS,
-    "transactions": TRANSACTIONS,
-    "orphans": ORPHANS,
-    "gaps": GAPS,
-    "upgrades": UPGRADES,
-    "quality": QUALITY,
-}
 
-NEED_ALL: Final = (
-    "overdue", "whatif", "whatif_families", "losses", "metrics", "gaps", "upgrades",
-)  # fmt: skip
-"""Tables that are empty if anything of ``missing_data.BLIND`` is missing."""
-OF_ALL: Final = ("quality", "whatif", "metrics")
-"""Small ones that only all log partitions together tell."""
+class Table(NamedTuple):
+    """A table that users see; every log partition gives some of its rows."""
+
+    columns: Schema
+    option: str | None = None
+    """The field of ``TableOptions`` without which there is no such table."""
+    is_empty_if_blind: bool = False
+    """Whether it has no rows if anything of ``missing_data.BLIND`` is missing."""
+    by_driver: bool = False
+    """Whether the driver builds it from small tables of all log partitions."""
+    sum_by: tuple[str, ...] = ()
+    """Rows that are equal in these columns are added up, ..."""
+    max_of: tuple[str, ...] = ()
+    """... with the greatest value of these."""
+
+    @property
+    def names(self) -> list[str]:
+        """The column names, in order."""
+        return names(self.columns)
+
+    def arrow(self) -> Any:
+        """The ``pyarrow.Schema``."""
+        return arrow(self.columns)
+
+
+TABLES: Final = {
+    "live": Table(LIVE),
+    "removals": Table(REMOVALS),
+    "overdue": Table(OVERDUE, is_empty_if_blind=True),
+    "whatif": Table(WHATIF, "scenarios", is_empty_if_blind=True, by_driver=True),
+    "whatif_families": Table(
+        WHATIF_FAMILIES, "scenarios", is_empty_if_blind=True,
+        sum_by=("rules", "retention_ms", "check_interval_ms", "family"),
+    ),
+    "losses": Table(LOSSES, "scenarios", is_empty_if_blind=True),
+    "groups": Table(GROUPS),
+    "metrics": Table(METRICS, "bucket_ms", is_empty_if_blind=True, by_driver=True),
+    "partitions": Table(PARTITIONS),
+    "writers": Table(WRITERS, "bucket_ms", sum_by=("bucket_ms", "family")),
+    "transactions": Table(TRANSACTIONS),
+    "orphans": Table(ORPHANS),
+    "gaps": Table(
+        GAPS, "gaps", is_empty_if_blind=True, sum_by=("family",),
+        max_of=("longest_gap_ms", "safe_retention_ms"),
+    ),
+    "upgrades": Table(UPGRADES, is_empty_if_blind=True),
+    "quality": Table(QUALITY, by_driver=True),
+}  # fmt: skip
 
 
 def ddl(schema: Schema) -> str:

@@ -32,7 +32,7 @@ class TableFiles:
 
     def add(self, name: str, rows: Any) -> None:
         """Append rows of ``schema.TABLES``, an Arrow table."""
-        kinds = schema.arrow(schema.TABLES[name])
+        kinds = schema.TABLES[name].arrow()
         if name not in self._files:
             import pyarrow.parquet as parquet  # type: ignore[import-untyped]
 
@@ -47,7 +47,7 @@ def fill(base: str, names: Iterable[str]) -> None:
     with TableFiles(base) as files:
         for name in names:
             if not (Path(base) / name).exists():
-                files.add(name, schema.arrow(schema.TABLES[name]).empty_table())
+                files.add(name, schema.TABLES[name].arrow().empty_table())
 
 
 def of_topics(table: Any, topics: Sequence[str]) -> Any:

@@ -54,7 +54,7 @@ TOTALS = {"groups": 12_345, "live": len(NAMES), "losses": 0}
 def rows(name: str) -> Iterator[bytes]:
     """As ``report_data.rows`` returns them."""
     names = COLUMNS[name]
-    kinds = pa.schema([schema.arrow(schema.TABLES[name]).field(each) for each in names])
+    kinds = pa.schema([schema.TABLES[name].arrow().field(each) for each in names])
     found = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in ROWS[name]], kinds)
     return blocks.blocks(names, [found])
 

@@ -56,7 +56,7 @@ def test_one_record_of_the_future_is_no_end_of_the_log(tmp_path: Path) -> None:
     data = b"".join(commit(at, f"g{at}", ms) for at, ms in enumerate(times))
     found = analysis(writer.segment(tmp_path, data))
     assert found.end_ms == NOW_MS + 5
-    assert found.ahead == (1, NOW_MS + 400 * DAY_MS)
+    assert found.future_records == (1, NOW_MS + 400 * DAY_MS)
     assert dicts(found, "overdue") == []
 
 
@@ -64,4 +64,4 @@ def test_a_log_that_is_all_of_the_future_is_believed(tmp_path: Path) -> None:
     """It is this machine's clock then that is wrong."""
     data = b"".join(commit(at, f"g{at}", NOW_MS + (400 + at) * DAY_MS) for at in range(4))
     found = analysis(writer.segment(tmp_path, data))
-    assert (found.end_ms, found.ahead) == (NOW_MS + 403 * DAY_MS, None)
+    assert (found.end_ms, found.future_records) == (NOW_MS + 403 * DAY_MS, None)

@@ -17,7 +17,7 @@ from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif.client_events import build_client_events
 from kgtool.analysis.input.broker_settings import Scenario
-from kgtool.analysis.partition_tables import _told
+from kgtool.analysis.partition_tables import _tables
 from tests.analysis.test_in_pieces import tables
 from tests.analysis.test_lives import SCENARIOS, SETS, partitions, write
 from tests.retention.lives import ALL_TYPES, TOPICS, Life
@@ -143,8 +143,8 @@ def check(folder: Path, log: Log, table: str, column: str) -> None:
     own = compact.group_record_times(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
     some = compact.drop_unneeded([kinds[schema.KIND_OFFSET]], own, plan)
     assert len(some) < len(kinds[schema.KIND_OFFSET])
-    found = dict(_told(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
-    expected = dict(_told(FoldedLog(partition, kinds, plan)))
+    found = dict(_tables(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
+    expected = dict(_tables(FoldedLog(partition, kinds, plan)))
     assert found[table][column].to_pylist() == expected[table][column].to_pylist()
 
 

@@ -106,7 +106,7 @@ def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
     batches = (writer.batch(at, [Raw(key, value, ms)]) for at, (ms, key, value) in ordered)
     path = writer.segment(folder, b"".join(batches))
     basis, _ = broker_settings.choose_scenarios(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
-    return Analysis(LocalEngine(), find_inputs([str(path)]).files, basis).early
+    return Analysis(LocalEngine(), find_inputs([str(path)]).files, basis).shared_age
 
 
 def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> None:

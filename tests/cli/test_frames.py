@@ -35,13 +35,17 @@ def row(table: str, name: str) -> dict[str, Any]:
         "group_type": "consumer", "group_state": "Stable", "cause": "group-empty", "rules": "4.1",
         "topic_id": "qn3-qaUyTFi7B5H1zQhvbw", "protocol_type": "consumer",
     }  # fmt: skip
-    for column, kind in schema.TABLES[table]:
+    for column, kind in schema.TABLES[table].columns:
         if kind == "boolean":
             values[column] = False
         elif kind in ("int", "bigint"):
             moment = column.endswith("_ms") and column not in ("retention_ms", "overdue_ms")
             values[column] = NOW_MS if moment else 86_400_000
-    return {column: values[column] for column, kind in schema.TABLES[table] if kind[:5] != "array"}
+    return {
+        column: values[column]
+        for column, kind in schema.TABLES[table].columns
+        if kind[:5] != "array"
+    }
 
 
 def put(monkeypatch: pytest.MonkeyPatch, table: str, name: str, columns: int) -> tuple[str, str]:

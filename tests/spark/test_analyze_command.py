@@ -215,7 +215,7 @@ def test_the_export_of_a_log_without_records(analyze: Analyze, engine: str, tmp_
     for name in schema.TABLES:
         found = parquet.read_table(out / name)
         assert (found.num_rows, found.column_names) == (
-            2 if name == "whatif" else 0, schema.names(schema.TABLES[name]),
+            2 if name == "whatif" else 0, schema.TABLES[name].names,
         )  # fmt: skip
     # Records that were left behind when it ended are no log without records.
     for broken in ({"complete": False}, {"partitions": [{**rows[0], "end_offset": 8}]}):

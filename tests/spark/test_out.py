@@ -97,7 +97,7 @@ def test_the_files_hold_what_the_tables_say(
     sizes = {}
     for name in names:
         table = parquet.read_table(f"{out}/{name}")
-        declared = schema.arrow(schema.TABLES[name])
+        declared = schema.TABLES[name].arrow()
         assert [(f.name, f.type) for f in table.schema] == [(f.name, f.type) for f in declared]
         written = Counter(map(str, table.to_pylist()))
         assert written == Counter(map(str, found.rows(name))), name

@@ -110,7 +110,7 @@ def test_groups_are_all_there_with_their_commits_and_their_size(
 
 def test_growth_ends_with_what_is_live(run: tuple[str, Analysis, Truth]) -> None:
     _, analysis, recorded = run
-    curve = growth(analysis.small("curve"), recorded.stop_ms)
+    curve = growth(analysis.small("growth"), recorded.stop_ms)
     live = rows_of(analysis, "live")
     assert curve[0]["offsets"] == curve[0]["groups"] == 0
     assert curve[-1] == {

@@ -124,7 +124,7 @@ class FoldedLog:
 
     def table(self, name: str, columns: dict[str, Any], extra: schema.Schema = ()) -> Any:
         """An Arrow table of ``schema.TABLES``, with extra columns."""
-        kinds = (*schema.TABLES[name], *extra)
+        kinds = (*schema.TABLES[name].columns, *extra)
         target = schema.arrow(kinds)
         arrays = [_column(columns[field.name], field.type) for field in target]
         return pa.Table.from_arrays(arrays, schema=target)

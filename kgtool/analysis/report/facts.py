@@ -18,7 +18,7 @@ from kgtool.analysis.report import blocks
 from kgtool.analysis.report.blocks import cut
 from kgtool.analysis.report.summary import summary
 from kgtool.analysis.tables.metrics import COUNTS
-from kgtool.analysis.tables.totals import FAMILIES, merged_families, step_ms
+from kgtool.analysis.tables.totals import FAMILIES, merge_families, step_ms
 from kgtool.analysis.words import DAY_MS, duration
 
 BUCKETS = 1500
@@ -108,7 +108,7 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     live = facts["live_offsets"]
     bucket_ms = _bucket_ms(analysis.options.bucket_ms, facts)
     families = sorted(
-        merged_families(analysis.small("sizes")),
+        merge_families(analysis.small("family_sizes")),
         key=lambda row: (-row["live_offsets"], -row["groups"], row["family"]),
     )[:FAMILIES]
     return {
@@ -167,7 +167,7 @@ def _total(analysis: Analysis, name: str, facts: dict[str, Any]) -> int:
 
 
 def _names(name: str) -> list[str]:
-    names = [column for column in schema.names(schema.TABLES[name]) if column not in _LEFT_OUT]
+    names = [column for column in schema.TABLES[name].names if column not in _LEFT_OUT]
     return names + ["reasons"] if name == "quality" else names
 
 
@@ -211,7 +211,7 @@ def column(name: str) -> dict[str, str]:
 _KINDS: Final = {
     name: "bool" if kind == "boolean" else "int"
     for table in schema.TABLES.values()
-    for name, kind in table
+    for name, kind in table.columns
     if kind in ("int", "bigint", "boolean")
 }
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from kgtool.analysis import missing_data
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merged_families
+from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merge_families
 
 PROBLEM_FILES = 20
 _GROWTH = missing_data.TIMES | missing_data.OFFSETS | missing_data.REMOVED_KEYS
@@ -26,11 +26,11 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     """
     basis, as_of_ms = analysis.basis, analysis.end_ms
     kinds = sorted(
-        summed(analysis.small("kinds"), ["group_type", "group_state"]).to_pylist(),
+        summed(analysis.small("group_kinds"), ["group_type", "group_state"]).to_pylist(),
         key=lambda row: (-row["groups"], str(row["group_type"]), str(row["group_state"])),
     )
-    families = merged_families(analysis.small("live_families"))
-    late = [row for row in analysis.small("late").to_pylist() if row["rows"]]
+    families = merge_families(analysis.small("live_families"))
+    late = [row for row in analysis.small("overdue_counts").to_pylist() if row["rows"]]
     is_blind = bool(analysis.missing & missing_data.BLIND)
     has_growth = not analysis.missing & _GROWTH
     return {
@@ -46,7 +46,7 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         "overdue_partitions": [] if is_blind else sorted(row["log_partition"] for row in late),
         "groups_by_state": kinds,
         "next_days": sorted(
-            (row for row in summed(analysis.small("ahead"), ["day"]).to_pylist()
+            (row for row in summed(analysis.small("expiring_by_day"), ["day"]).to_pylist()
              if row["offsets"]),
             key=lambda row: int(row["day"]),
         ),
@@ -57,11 +57,11 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         "largest_families": sorted(
             families, key=lambda row: (-row["offsets"], row["family"])
         )[:TOP],
-        "growth": growth(analysis.small("curve"), as_of_ms) if has_growth else [],
+        "growth": growth(analysis.small("growth"), as_of_ms) if has_growth else [],
         "whatif": analysis.whatif if with_whatif else [],
         "removals": sorted(
             summed(
-                analysis.small("gone"), ["cause", "of_offset"], most=("max_latency_ms",)
+                analysis.small("removal_counts"), ["cause", "of_offset"], most=("max_latency_ms",)
             ).to_pylist(),
             key=lambda row: (not row["of_offset"], str(row["cause"])),
         ),

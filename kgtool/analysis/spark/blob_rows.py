@@ -15,7 +15,7 @@ from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.partition_tables import partition_tables
-from kgtool.analysis.pipeline import Finish
+from kgtool.analysis.pipeline import PostProcess
 from kgtool.analysis.table_files import TableFiles, of_topics
 
 BLOBS: Final = schema.ddl(schema.BLOBS)
@@ -58,13 +58,11 @@ def _row(blob: Blob) -> Any:
     return pa.RecordBatch.from_pylist([blob._asdict()], schema=schema.arrow(schema.BLOBS))
 
 
-def open_rows(
-    tables: Iterable[Any], finish: Callable[[Any], Any], names: list[str]
-) -> Iterator[Any]:
+def open_rows(tables: Iterable[Any], post: Callable[[Any], Any], names: list[str]) -> Iterator[Any]:
     """A table's rows of its rows of BLOBS."""
     for table in tables:
         for data in table["data"]:
-            rows = finish(from_bytes(data.as_buffer())).select(names)
+            rows = post(from_bytes(data.as_buffer())).select(names)
             yield from rows.combine_chunks().to_batches()
 
 
@@ -75,7 +73,7 @@ def pick_rows(rows: Iterable[Any], topics: Sequence[str]) -> Iterator[Any]:
 
 
 def file_rows(
-    rows: Iterable[Any], tables: Mapping[str, Finish], base: str, buckets: int
+    rows: Iterable[Any], tables: Mapping[str, PostProcess], base: str, buckets: int
 ) -> Iterator[Any]:
     """Write tables, rows of BLOBS, to Parquet files.
 
@@ -85,10 +83,10 @@ def file_rows(
     sums: dict[str, Any] = {}
     with TableFiles(base, _task()) as files:
         for _, name, data in _open(rows):
-            finish = tables[name]
-            some = finish.each(from_bytes(data))
-            if finish.sum_by:
-                sums[name] = _added(sums.get(name), some, finish)
+            post = tables[name]
+            some = post.each(from_bytes(data))
+            if post.sum_by:
+                sums[name] = _added(sums.get(name), some, post)
             else:
                 files.add(name, some)
     for name, table in sums.items():
@@ -96,7 +94,7 @@ def file_rows(
             yield from _rows(number, name, some)
 
 
-def file_sums(rows: Iterable[Any], tables: Mapping[str, Finish], base: str) -> Iterator[Any]:
+def file_sums(rows: Iterable[Any], tables: Mapping[str, PostProcess], base: str) -> Iterator[Any]:
     """Write what all tasks have of some buckets to Parquet files; gives no rows."""
     sums: dict[str, Any] = {}
     for _, name, data in _open(rows):
@@ -107,9 +105,9 @@ def file_sums(rows: Iterable[Any], tables: Mapping[str, Finish], base: str) -> I
     return iter(())
 
 
-def _added(sums: Any, table: Any, finish: Finish) -> Any:
+def _added(sums: Any, table: Any, post: PostProcess) -> Any:
     both = table if sums is None else pa.concat_tables([sums, table])
-    return summed(both, finish.sum_by, most=finish.most)
+    return summed(both, post.sum_by, most=post.max_of)
 
 
 def _task() -> int:

@@ -75,7 +75,7 @@ class LogSource(DataSource):  # type: ignore[misc]
                 f"There is no option {unknown[0]}: there are {', '.join(OPTIONS[2:])}."
             )
         table = self._table()
-        return schema.ddl(COLUMNS if table == RECORDS else schema.TABLES[table])
+        return schema.ddl(COLUMNS if table == RECORDS else schema.TABLES[table].columns)
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
         """Who reads it."""
@@ -155,7 +155,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
             return
         analysis = Analysis(LocalEngine(1), partition.files, self._basis, self._as_of_ms)
         analysis.missing = self._missing
-        kinds = schema.arrow(schema.TABLES[self._name])
+        kinds = schema.TABLES[self._name].arrow()
         yield from analysis.frame(self._name).cast(kinds).to_batches()
 
 

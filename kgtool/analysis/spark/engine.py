@@ -5,7 +5,7 @@ What decoding and folding gave is kept by Spark, as blobs; only what is small co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.job_progress import State, Tally
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import InputFile
-from kgtool.analysis.pipeline import Best, Engine, Finish, Order
+from kgtool.analysis.pipeline import Best, Engine, MapBatches, Order, PostProcess
 from kgtool.analysis.spark.blob_rows import (
     BLOBS,
     file_rows,
@@ -45,7 +45,10 @@ WHILE_READING = {
     # Other programs write nanoseconds, which Spark only reads as numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true"
 }
-_LARGE = (*(name for name in schema.TABLES if name not in schema.OF_ALL), "changes", "cleanup")
+_LARGE = (
+    *(name for name, table in schema.TABLES.items() if not table.by_driver),
+    "offset_changes", "cleanup",
+)  # fmt: skip
 
 
 class SparkEngine(Engine):
@@ -60,7 +63,7 @@ class SparkEngine(Engine):
         self.session = session
         self._settings = settings
         self._rows = rows
-        self.given: dict[str, Any] = {}
+        self.driver_tables: dict[str, Any] = {}
         self._small: dict[str, list[Any]] = {}
         self._kept: list[DataFrame] = []
 
@@ -99,33 +102,34 @@ class SparkEngine(Engine):
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A small table, whole, or the rows of some topics."""
-        if name in self.given:
-            return self.given[name]
+        if name in self.driver_tables:
+            return self.driver_tables[name]
         if name not in _LARGE:
             return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
         some = self._tables.where(F.col("kind") == name)
         rows = some.mapInArrow(partial(pick_rows, topics=topics or ()), BLOBS)
         return pa.concat_tables(from_bytes(bytes(row.data)) for row in rows.collect())
 
-    def frame(self, name: str, finish: Finish) -> DataFrame:
+    def frame(self, name: str, post: PostProcess) -> DataFrame:
         """A table of ``schema.TABLES`` as a frame."""
-        kinds = schema.TABLES.get(name, schema.CLEANUP)
+        table = schema.TABLES.get(name)
+        kinds = schema.CLEANUP if table is None else table.columns
         names, ddl = schema.names(kinds), schema.ddl(kinds)
-        if name in self.given:
-            return self.session.createDataFrame(self.given[name].to_pylist(), ddl)
+        if name in self.driver_tables:
+            return self.session.createDataFrame(self.driver_tables[name].to_pylist(), ddl)
         some = self._tables.where(F.col("kind") == name).select("data")
-        rows = some.mapInArrow(partial(open_rows, finish=finish.each, names=names), ddl)
-        if finish.sum_by:
-            others = [each for each in names if each not in finish.sum_by]
-            sums = [(F.max if each in finish.most else F.sum)(each).alias(each) for each in others]
-            rows = rows.groupBy(*finish.sum_by).agg(*sums)
+        rows = some.mapInArrow(partial(open_rows, post=post.each, names=names), ddl)
+        if post.sum_by:
+            others = [each for each in names if each not in post.sum_by]
+            sums = [(F.max if each in post.max_of else F.sum)(each).alias(each) for each in others]
+            rows = rows.groupBy(*post.sum_by).agg(*sums)
         return rows.select(*names)
 
     def rows(
-        self, name: str, finish: Finish, order: Order, limit: int | None
+        self, name: str, post: PostProcess, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table; what is missing comes first."""
-        frame = self.frame(name, finish)
+        frame = self.frame(name, post)
         frame = frame.orderBy(*order) if order else frame
         # An iterator where there may be many: they need not fit into this process.
         found = (
@@ -136,31 +140,35 @@ class SparkEngine(Engine):
         return (row.asDict(recursive=True) for row in found)
 
     def mapped(
-        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+        self,
+        name: str,
+        post: PostProcess,
+        best: Best,
+        do: MapBatches,
     ) -> Iterator[bytes]:
         """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
         keys = [
             F.desc_nulls_last(column) if how == "descending" else F.asc_nulls_last(column)
             for column, how in best
         ]
-        frame = self.frame(name, finish)
+        frame = self.frame(name, post)
         frame = (frame.orderBy(*keys) if keys else frame).mapInArrow(
             partial(tell_rows, do=do), "data binary"
         )
         return (bytes(row.data) for row in frame.toLocalIterator(prefetchPartitions=True))
 
-    def write(self, tables: Mapping[str, Finish], base: str) -> None:
+    def write(self, tables: Mapping[str, PostProcess], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``.
 
         Where the workers are this machine's, they write what they hold, all tables in one job: a
         job of Spark's for each of fifteen takes more than half of a run (2 M records: 20 of 38 s).
         """
         if is_url(base) or not is_local(self.session):
-            for name, finish in tables.items():
+            for name, post in tables.items():
                 place = as_url(f"{base}/{name}")
-                self.frame(name, finish).write.mode("overwrite").parquet(place)
+                self.frame(name, post).write.mode("overwrite").parquet(place)
             return
-        theirs = {name: finish for name, finish in tables.items() if name not in self.given}
+        theirs = {name: post for name, post in tables.items() if name not in self.driver_tables}
         if theirs:
             some = self._tables.where(F.col("kind").isin(list(theirs)))
             put = partial(file_rows, tables=theirs, base=base, buckets=self._tasks)
@@ -172,8 +180,8 @@ class SparkEngine(Engine):
             else:  # in one worker: another would have to start, which takes longer
                 some.mapInArrow(lambda rows: add(put(rows)), BLOBS).collect()
         with TableFiles(base) as files:
-            for name in tables.keys() & self.given.keys():
-                files.add(name, self.given[name])
+            for name in tables.keys() & self.driver_tables.keys():
+                files.add(name, self.driver_tables[name])
         fill(base, tables)
 
     def free(self) -> None:

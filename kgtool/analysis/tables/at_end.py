@@ -14,13 +14,13 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, codes, extreme, ints, plus, words
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.offset_history import transaction_ends
-from kgtool.analysis.tables.live import Live, topic_counts
+from kgtool.analysis.tables.live import LiveOffsets, topic_counts
 from kgtool.retention import rules as r
 
 REASONS = ("topic-gone", "topic-recreated")
 
 
-def partitions(folded: FoldedLog, found: Live) -> Any:
+def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
     """The row of ``schema.PARTITIONS``: what the log's partition holds, and what still counts."""
     log, read = folded.log, folded.log.read
     size, records = log.size_in_log
@@ -82,7 +82,7 @@ def _held(folded: FoldedLog) -> Ints:
     return rows
 
 
-def orphans(folded: FoldedLog, live: Any, found: Live) -> Any:
+def orphans(folded: FoldedLog, live: Any, found: LiveOffsets) -> Any:
     """Rows of ``schema.ORPHANS``; none where cluster.json does not tell the topics."""
     log, plan = folded.log, folded.plan
     names, ids = log.topics.to_pylist(), plan.topic_ids
@@ -100,7 +100,7 @@ def orphans(folded: FoldedLog, live: Any, found: Live) -> Any:
     return folded.table("orphans", {**columns, "reason": words(reason[rows], REASONS)})
 
 
-def upgrades(folded: FoldedLog, found: Live) -> Any:
+def upgrades(folded: FoldedLog, found: LiveOffsets) -> Any:
     """Rows of ``schema.UPGRADES``: every classic consumer group with offsets.
 
     A classic group's offsets share one date, the time at which it became Empty + retention. Those

@@ -18,7 +18,7 @@ from kgtool.analysis.input.broker_settings import Scenario
 _SUMS = ("commits", "records", "bytes")
 
 
-def gaps(folded: FoldedLog, gone: Removals) -> Any:
+def gaps(folded: FoldedLog, removals: Removals) -> Any:
     """Rows of ``schema.GAPS`` by group, and its name's family.
 
     In one pass: of every pause the last check that finds the old commit unprotected tells which
@@ -26,7 +26,7 @@ def gaps(folded: FoldedLog, gone: Removals) -> Any:
     """
     plan, size = folded.plan, folded.log.size
     scenario = Scenario(plan.rules, 0, plan.interval_ms)
-    history = build_history(folded, gone, (scenario,))
+    history = build_history(folded, removals, (scenario,))
     checks = history.checks(scenario)
     longest, safe, keys = np.full(size, NONE), *np.zeros((2, size), dtype=np.int64)
     for happened in offset_events(folded, history.events, history.end_ms):

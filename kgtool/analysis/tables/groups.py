@@ -11,14 +11,14 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, Removals
-from kgtool.analysis.tables.live import Live, topic_counts, unknown_group
+from kgtool.analysis.tables.live import LiveOffsets, topic_counts, unknown_group
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 
 _DEAD = rc.STATE[r.STATE_DEAD]
 
 
-def table(folded: FoldedLog, found: Live, gone: Removals) -> Any:
+def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
     """Rows of ``schema.GROUPS``: every group with a record of its own or an offset.
 
     ``family`` is what the name would fold into: whether it is alone in it, only all logs tell.
@@ -27,8 +27,8 @@ def table(folded: FoldedLog, found: Live, gone: Removals) -> Any:
     size = log.size
     unknown = unknown_group(folded, np.arange(size))
     kind, state, protocol, members = _states(folded)
-    expired = np.bincount(gone.group[gone.cause == EXPIRED], minlength=size)
-    rebalances = np.bincount(log.group_records.group[completed(folded)], minlength=size)
+    expired = np.bincount(removals.group[removals.cause == EXPIRED], minlength=size)
+    rebalances = np.bincount(log.group_records.group[completed_rebalances(folded)], minlength=size)
     first, last, commit, commits = _seen(folded)
     is_timeless, no_commit = (
         bool(missing & missing_data.TIMES),
@@ -59,7 +59,7 @@ def table(folded: FoldedLog, found: Live, gone: Removals) -> Any:
     return folded.table("groups", columns)
 
 
-def completed(folded: FoldedLog) -> Ints:
+def completed_rebalances(folded: FoldedLog) -> Ints:
     """The records with which classic rebalances were completed.
 
     A completed one writes members under a new generation (``CompletingRebalance`` → ``Stable``,
@@ -105,7 +105,7 @@ def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     was = np.full(folded.log.size, -1, dtype=np.int64)
     known = np.flatnonzero(states.groups.known[:-1])
     was[states.group[known]] = known
-    # Of a group that is gone: what it was.
+    # Of a removed group: what it was.
     kind = np.where(latest < 0, -1, states.groups.type[np.where(was >= 0, was, latest)])
     names = states.protocol_types()[latest]
     distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)
@@ -113,7 +113,7 @@ def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     return kind, state, (np.where(here, number, -1), distinct), members
 
 
-def _bytes(folded: FoldedLog, found: Live) -> Ints:
+def _bytes(folded: FoldedLog, found: LiveOffsets) -> Ints:
     """The size of a group's newest records, which the coordinator keeps."""
     log = folded.log
     total = np.zeros(log.size, dtype=np.int64)

@@ -17,7 +17,7 @@ EXTRA: schema.Schema = (("log_partition", "int"), ("bytes", "bigint"))
 _EMPTY = rc.STATE[r.STATE_EMPTY]
 
 
-class Live(NamedTuple):
+class LiveOffsets(NamedTuple):
     """What is committed; one array entry each."""
 
     key: Ints
@@ -29,19 +29,19 @@ class Live(NamedTuple):
     verdicts: Verdicts
 
 
-def live(folded: FoldedLog) -> Live:
+def find_live(folded: FoldedLog) -> LiveOffsets:
     """What is committed at the end of the log, by key."""
     past = folded.history
     rows = np.flatnonzero(past.is_last & ~past.tombstone & (past.stored >= 0))
     group = folded.log.keys.group[past.key[rows]]
     state = folded.states.latest[group]
-    return Live(
+    return LiveOffsets(
         past.key[rows], group, past.stored[rows], state, past.pending[rows],
         folded.verdicts(rows, state),
     )  # fmt: skip
 
 
-def table(folded: FoldedLog, found: Live) -> Any:
+def table(folded: FoldedLog, found: LiveOffsets) -> Any:
     """Rows of ``schema.LIVE`` and EXTRA; what the inputs can't tell is empty."""
     log, states, plan, missing = folded.log, folded.states, folded.plan, folded.log.missing
     offsets, stored, state = log.offsets, found.stored, found.state
@@ -103,7 +103,7 @@ def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
     return unknown
 
 
-def _unknown_rule(folded: FoldedLog, found: Live, seen: rc.Group) -> Bools:
+def _unknown_rule(folded: FoldedLog, found: LiveOffsets, seen: rc.Group) -> Bools:
     """Whether it can't be told when the offset may go."""
     missing, rules = folded.log.missing, folded.plan.rules
     unknown = np.full(len(found.key), bool(missing & missing_data.COMMIT_TIMES))

@@ -32,14 +32,14 @@ from kgtool.analysis.fold.arrays import (
 )
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, EXPLICIT, Removals
-from kgtool.analysis.tables.groups import completed
+from kgtool.analysis.tables.groups import completed_rebalances
 
 AT_ONCE_MS = 10_000
 """A deleted topic's offsets go from all groups within that time."""
 COUNTS = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
 
 
-def changes(folded: FoldedLog) -> Any:
+def offset_changes(folded: FoldedLog) -> Any:
     """``topic, at_ms, change, groups``: where offsets came (``change`` above 0) and went.
 
     ``groups``: groups with any, likewise. Added up for each topic and moment.
@@ -71,7 +71,7 @@ def _steps(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
     return rows, change, at_ms, folded.log.keys.group[past.key[rows]]
 
 
-def counted(folded: FoldedLog, writers: Any, gone: Removals) -> Any:
+def counts_here(folded: FoldedLog, writers: Any, removals: Removals) -> Any:
     """``what, bucket_start_ms, count``: all that this partition alone tells.
 
     ``writers``: rows of ``schema.WRITERS``.
@@ -82,8 +82,8 @@ def counted(folded: FoldedLog, writers: Any, gone: Removals) -> Any:
     assert bucket_ms is not None
     log = folded.log
     at_ms, count = ints(writers["bucket_ms"]), ints(writers["commits"])
-    expired = gone.at_ms[~gone.of_group & (gone.cause == EXPIRED)]
-    rebalanced = log.group_records.at_ms[completed(folded)]
+    expired = removals.at_ms[~removals.of_group & (removals.cause == EXPIRED)]
+    rebalanced = log.group_records.at_ms[completed_rebalances(folded)]
     parts = [
         (0, at_ms[count > 0], count[count > 0]),
         (1, expired, np.ones_like(expired)),
@@ -97,23 +97,25 @@ def counted(folded: FoldedLog, writers: Any, gone: Removals) -> Any:
     return summed(pa.concat_tables(rows), ["what", "bucket_start_ms"])
 
 
-def deleted(folded: FoldedLog, gone: Removals) -> Any:
+def deleted_offsets(folded: FoldedLog, removals: Removals) -> Any:
     """``topic, at_ms, count``: offsets that went by hand, and not because their group did."""
-    rules, own = folded.plan.rules, gone.of_group
+    rules, own = folded.plan.rules, removals.of_group
     found: Bools = np.zeros(len(own), dtype=np.bool_)
     if rules.reads_subscriptions and len(own):  # before 2.4 there was no OffsetDelete
-        with_group = any_of(codes(gone.group, gone.at_ms), own)
-        found = (gone.cause == EXPLICIT) & ~own & ~with_group
+        with_group = any_of(codes(removals.group, removals.at_ms), own)
+        found = (removals.cause == EXPLICIT) & ~own & ~with_group
         if not rules.new_coordinator:
-            found &= ~_emptied(folded, gone)
+            found &= ~_emptied(folded, removals)
     rows = np.flatnonzero(found)
-    return _by_topic(folded, gone.key[rows], at_ms=gone.at_ms[rows], count=np.ones_like(rows))
+    return _by_topic(
+        folded, removals.key[rows], at_ms=removals.at_ms[rows], count=np.ones_like(rows)
+    )
 
 
-def _emptied(folded: FoldedLog, gone: Removals) -> Bools:
+def _emptied(folded: FoldedLog, removals: Removals) -> Bools:
     """Removals after which nothing was left of their group."""
     _, change, at_ms, group = _steps(folded)
-    return _left(group, at_ms, change, gone.group, gone.at_ms) <= 0
+    return _left(group, at_ms, change, removals.group, removals.at_ms) <= 0
 
 
 def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) -> Ints:
@@ -130,8 +132,7 @@ def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) ->
 def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> dict[str, Any]:
     """Columns of ``schema.METRICS`` of all partitions together.
 
-    ``came_and_went`` has the rows of ``changes`` of every topic that is among ``removed``; None: no
-    topic is.
+    ``came_and_went``: the rows of ``offset_changes`` of every topic of ``removed``; None: no topic.
     """
     at_ms, number = np.zeros((2, 0), dtype=np.int64)
     if came_and_went is not None:

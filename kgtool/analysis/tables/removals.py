@@ -27,7 +27,7 @@ def latency(found: Removals) -> Ints:
     return np.where(fits, difference, NONE)
 
 
-def early(folded: FoldedLog, found: Removals) -> Any:
+def early_removals(folded: FoldedLog, found: Removals) -> Any:
     """How old offsets were that went before their time, in steps of the check interval.
 
     ``moments``: at how many different times; ``least``: the youngest of the step.

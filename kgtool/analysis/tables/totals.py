@@ -31,7 +31,7 @@ STEPS_MS = tuple(
 )
 
 
-def names(groups: Any) -> Any:
+def family_names(groups: Any) -> Any:
     """Generated names: what they fold into, how many there are, one of them."""
     some = groups.filter(pc.match_substring(groups["family"], "*")).select(["family", "group"])
     found = some.group_by("family").aggregate([("group", "count"), ("group", "min")])
@@ -39,7 +39,7 @@ def names(groups: Any) -> Any:
 
 
 def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
-    """``kinds``, ``live_families`` and ``ahead`` of the rows of ``schema.LIVE`` of these groups."""
+    """The small tables of the rows of ``schema.LIVE``, which are of these groups."""
     as_of_ms, days = folded.plan.end_ms, folded.plan.options.days
     due = ints(live["expires_at_ms"])
     ruled = ~np.asarray(live["rule"].is_null().to_numpy(), dtype=np.bool_)
@@ -58,7 +58,7 @@ def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, An
     for name, which in conditions.items():
         counts[name] = np.bincount(code[which], minlength=len(number))
     kind = {name: live[name].take(pa.array(first)) for name in ("group_type", "group_state")}
-    yield "kinds", summed(pa.table({**kind, **counts}), list(kind))
+    yield "group_kinds", summed(pa.table({**kind, **counts}), list(kind))
     next_ms = extreme(len(number), code[soon], due[soon], least=True)
     of_group = {
         "family": folded.families.take(pa.array(number)),
@@ -72,7 +72,7 @@ def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, An
     day = -(-(due[ahead] - as_of_ms) // DAY_MS)
     once = np.unique(day * (folded.log.size + 1) + group[ahead]) // (folded.log.size + 1)
     yield (
-        "ahead",
+        "expiring_by_day",
         pa.table(
             {
                 "day": np.arange(1, days + 1),
@@ -103,7 +103,7 @@ def _by_family(rows: Any) -> Any:
     return summed(rows, ["family"], most=("last_seen_ms",), least=("name", "next_expiry_ms"))
 
 
-def merged_families(rows: Any) -> list[dict[str, Any]]:
+def merge_families(rows: Any) -> list[dict[str, Any]]:
     """The families of all partitions; a name that is alone is its own."""
     found: list[dict[str, Any]] = _by_family(rows).to_pylist()
     for row in found:
@@ -112,7 +112,7 @@ def merged_families(rows: Any) -> list[dict[str, Any]]:
     return found
 
 
-def gone(removals: Any) -> Any:
+def removal_counts(removals: Any) -> Any:
     """Removals by cause."""
     rows = removals.append_column("of_offset", pc.is_valid(removals["topic"]))
     found = rows.group_by(["cause", "of_offset"]).aggregate(
@@ -121,12 +121,12 @@ def gone(removals: Any) -> Any:
     return found.rename_columns(["cause", "of_offset", "removals", "max_latency_ms"])
 
 
-def late(partition: int, overdue: Any) -> Any:
+def overdue_counts(partition: int, overdue: Any) -> Any:
     """How much is overdue here."""
     return pa.table({"log_partition": [partition], "rows": [len(overdue)]})
 
 
-def sizes(groups: Any) -> Any:
+def family_sizes(groups: Any) -> Any:
     """Families by what they have: SIZES and when they were seen last."""
     live = pc.greater(groups["live_offsets"], 0).cast(pa.int64())
     rows = groups.append_column("live_groups", live).append_column("name", groups["group"])
@@ -135,7 +135,7 @@ def sizes(groups: Any) -> Any:
     return _families(rows, ["-live_offsets"], FAMILIES)
 
 
-def curve(changes: Any, end_ms: int) -> Any:
+def growth_steps(changes: Any, end_ms: int) -> Any:
     """How many offsets and groups came and went, in steps that every curve's are made of."""
     at_ms = ints(changes["at_ms"])
     rows = np.flatnonzero(at_ms <= end_ms)
@@ -158,7 +158,7 @@ def growth(parts: Any, end_ms: int) -> list[dict[str, Any]]:
     """``at_ms, offsets, groups``: how many there were at each of up to POINTS moments.
 
     The first row is just before the first change, the last one is at ``end_ms``. ``parts`` are
-    those of ``curve``.
+    those of ``growth_steps``.
     """
     if not len(parts):
         return []

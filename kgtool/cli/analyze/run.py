@@ -161,8 +161,8 @@ def _write_outputs(analysis: Any, output: Output, options: dict[str, Any]) -> No
     nothing = analysis.nothing_read()
     if nothing is not None:
         raise ConfigError(nothing)
-    if analysis.ahead is not None:
-        count, latest_ms = analysis.ahead
+    if analysis.future_records is not None:
+        count, latest_ms = analysis.future_records
         output.note(
             f"Note: {count:,} records have a time in the future (up to {when(latest_ms)}): a clock "
             f"was wrong. The log's end is taken to be {when(analysis.end_ms)}."
@@ -190,11 +190,11 @@ def _write_outputs(analysis: Any, output: Output, options: dict[str, Any]) -> No
 
 def _warn_early(output: Output, analysis: Any) -> None:
     """Warn if the log shows that the brokers' retention was another one."""
-    if analysis.early is None:
+    if analysis.shared_age is None:
         return
     from kgtool.analysis.words import about
 
-    count, total, age_ms = analysis.early
+    count, total, age_ms = analysis.shared_age
     age = about(age_ms - age_ms % 60_000 if age_ms >= 60_000 else age_ms)
     output.note(
         f"Warning: {count:,} of {total:,} offsets that were removed early were {age} old: if that "

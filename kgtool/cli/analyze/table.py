@@ -38,7 +38,7 @@ _BUCKET = {"bucket_ms": "bucket_start_ms"}
 
 def put_table(analysis: Any, name: str, output: Output) -> None:
     """Put out all rows in the formats for programs, the first ones as text."""
-    kinds = dict(schema.TABLES[name])
+    kinds = dict(schema.TABLES[name].columns)
     output.begin(list(kinds), output.cluster_id)
     keys = [name for name in (*_ORDER, *_TIES) if name in kinds]
     order = ["group", *keys] if "group" in keys else keys

@@ -60,6 +60,8 @@ def build_history(
 def intervals_by_scenario(folded: FoldedLog, removals: Removals) -> Iterator[OffsetIntervals]:
     """What would have been there until the plan's end and horizon, in each of its scenarios."""
     scenarios = folded.plan.options.scenarios
+    if not scenarios:
+        return
     history = build_history(folded, removals, scenarios)
     touched = _find_touched(history, scenarios)
     has_open = np.zeros(folded.log.size, dtype=np.bool_)

@@ -23,7 +23,7 @@ from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import Ints, View
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, TOPIC, unquoted
-from kgtool.analysis.schema import TABLES, names
+from kgtool.analysis.schema import TABLES
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 INPUT = ("path", "partition", "offset", "timestamp_ms", "key", "value")
@@ -62,7 +62,7 @@ def refusal(path: str) -> str | None:
     return None
 
 
-_OWN = [list(Blob._fields), *map(names, TABLES.values())]
+_OWN = [list(Blob._fields), *(table.names for table in TABLES.values())]
 """Columns of a state's runs, and of the tables."""
 
 
