@@ -85,7 +85,7 @@ def test_the_files_hold_what_the_tables_say(
     engine: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several tasks write at once: each row is in one file, and empty tables have one too."""
-    monkeypatch.setattr(engine, "TASK_BYTES", 1000)
+    monkeypatch.setattr("kgtool.analysis.spark.engine.TASK_BYTES", 1000)
     write_log(tmp_path / "log", 1, kip_848=False, groups_in_all=10)
     basis = broker_settings.settings_from(None, "2.4", 60_000, 5000)
     options = TableOptions(SCENARIOS, 300_000, 10_000, gaps=True)
