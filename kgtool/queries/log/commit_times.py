@@ -1,8 +1,8 @@
-"""When offsets were committed, and of which topic: from ``__consumer_offsets``, which alone knows.
+"""When offsets were committed, and for which topic: only ``__consumer_offsets`` tells.
 
-OffsetFetch never tells a commit's time. The records do (OffsetCommitValue: commitTimestamp, and
-since v4 topicId), so the groups' own partitions of the log are read, whole where they are small,
-else from a given time on: what is not said there was committed before it.
+OffsetFetch has no commit times. The records do (OffsetCommitValue: commitTimestamp, and since v4
+topicId), so the groups' own partitions of the log are read: all of it where they are small, else
+from a given time on; what is not there was committed before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgtool.queries.log.expiry import denied_log
 from kgtool.queries.log.reader import LogReader, Stretch
 
 SMALL_LOG = 500_000
-"""A partition of the log with so many records or fewer is read from its beginning."""
+"""Partitions of the log with at most this many records are read from their beginning."""
 
 
 class CommitTime(NamedTuple):
@@ -32,10 +32,10 @@ class CommitTime(NamedTuple):
 class CommitTimes(NamedTuple):
     """One group's last commits.
 
-    ``before_ms``: reading began there, so what is not in ``at`` was committed before; None: all
+    ``before_ms``: where reading began, so what is not in ``at`` was committed before; None: all
     of the log was read, and what is not in it has no commit any more. ``changed_ms``: when the
-    group's own records last changed, which a member that joins or leaves does; None: not in what
-    was read. ``is_pending``: an open transaction holds commits of the group.
+    group's own records last changed (a member joined or left); None: not in what was read.
+    ``is_pending``: an open transaction holds commits of the group.
     """
 
     at: Mapping[TopicPartition, CommitTime]
@@ -47,7 +47,7 @@ class CommitTimes(NamedTuple):
 def read_log(
     cluster: Cluster, groups: Sequence[str], since_ms: int
 ) -> Operation[dict[str, Stretch | KgError]]:
-    """Read the log of groups, for ``commit_times`` and ``find_expiries``; or say why it can't be.
+    """Read the log of groups, for ``commit_times`` and ``find_expiries``.
 
     :param since_ms: where reading begins in a partition with more than ``SMALL_LOG`` records.
     """
@@ -57,7 +57,7 @@ def read_log(
 def commit_times(
     stretches: Mapping[str, Stretch | KgError], groups: Mapping[str, Collection[TopicPartition]]
 ) -> dict[str, CommitTimes | KgError]:
-    """Return the last commits of groups, by what was read of their log."""
+    """Return the last commits of groups in what was read of their log."""
     return {name: _times(stretches[name], name, groups[name]) for name in groups}
 
 

@@ -1,13 +1,13 @@
 """When committed offsets expire on a living cluster, and by which rule.
 
-Three sources: DescribeGroups says what a group is and who is in it; the brokers' own configuration
-and release say which rules hold; when something was committed, and since when a classic group is
-Empty, is only in ``__consumer_offsets``. Of that just the group's own partition is read, and of
-the partition the last stretch of one retention and one check: what was committed before is
-protected or gone. Where something protected has lost its protection since, an earlier stretch is
-read, as far back as it takes.
+Three sources: DescribeGroups has a group's state and members; the brokers' configuration and
+release tell which rules hold; when something was committed, and since when a classic group is
+Empty, is only in ``__consumer_offsets``. Of that only the group's own partition is read, and only
+the last stretch of one retention and one check: what was committed before is protected or
+removed. Where something has lost its protection since, an earlier stretch is read, as far back as
+necessary.
 
-Whatever can't be known is said: ``rule`` is None then, and an error names the reason.
+What is unknown has no ``rule``, and an error with the reason.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
 SLACK_MS = 3_600_000
 """How much earlier reading begins: clocks differ, and a check may be late."""
 USUAL_RETENTION_MS = 7 * 86_400_000
-"""Kafka's default since 2.0; only says where to begin to read where the broker doesn't tell."""
+"""Kafka's default since 2.0: where to begin to read if the broker's own is unknown."""
 FURTHER_BACK = 4
-"""The second stretch that is read is so many times as long; the third one is the whole log."""
+"""The second stretch is this many times as long as the first; the third is the whole log."""
 
 
 class Expiry(NamedTuple):
-    """What becomes of one offset; times in ms since the epoch.
+    """When one offset expires; times in ms since the epoch.
 
     ``expires_at_ms``: the earliest moment at which the broker may remove it, which it does within
     one check after that; None: never as things stand. ``rule`` is one of ``retention.rules.RULES``,
@@ -63,12 +63,12 @@ class Question(NamedTuple):
 
     @classmethod
     def of(cls, description: GroupDescription, committed: Committed | KgError) -> Question:
-        """Ask of what a coordinator holds for a group."""
+        """Make one of what OffsetFetch has answered for a group."""
         return cls(description, {p: v.is_pending for p, v in offsets_of(committed).items()})
 
     @classmethod
     def of_rows(cls, found: GroupOffsets) -> Question:
-        """Ask of what ``describe_offsets`` has found of a group."""
+        """Make one of what ``describe_offsets`` has found of a group."""
         rows = (row for row in found.rows if row.current_offset is not None)
         pending = {TopicPartition(row.topic, row.partition): row.is_pending for row in rows}
         return cls(found.description, pending)
@@ -102,76 +102,63 @@ def find_expiries(
     cluster: Cluster, questions: Sequence[Question], now_ms: int, *, all_times: bool = True,
     log: Mapping[str, Stretch | KgError] | None = None,
 ) -> Operation[Expiries]:  # fmt: skip
-    """Say of every offset when it expires; groups in one partition share the reading of it.
+    """Find when every offset expires; groups in one partition share the reading of it.
 
     :param now_ms: only decides where reading begins, and the time of what is overdue.
-    :param all_times: read the log also where all that it tells is when something was committed.
+    :param all_times: read the log also where only commit times depend on it.
     :param log: what was read of the groups' log already; more is read where that is not enough.
     """
-    work = _Work(now_ms, all_times)
+    search = _Search(now_ms, all_times)
     located = yield from find_coordinators(cluster, [q.description.group for q in questions])
     brokers = [node for node in located.values() if isinstance(node, int)]
-    rules, home = yield from gather([rules_of(cluster, brokers), know_topic(cluster, TOPIC)])
+    rules, topic = yield from gather([rules_of(cluster, brokers), know_topic(cluster, TOPIC)])
     for question in questions:
         node = located[question.description.group]
-        work.add(question, rules[node] if isinstance(node, int) else node, node)
-    for group in work.groups:
+        search.add(question, rules[node] if isinstance(node, int) else node, node)
+    for group in search.groups:
         stretch = (log or {}).get(group.name)
         if isinstance(stretch, Stretch):
             group.learn(stretch)
-        elif stretch is not None:  # once is enough: the reason would only get worse
-            work.fail([group], denied_log(stretch))
-    yield from _add_topologies(cluster, work)
-    yield from _read(cluster, work, home)
-    return work.finish()
-
-
-def _add_topologies(cluster: Cluster, work: _Work) -> Operation[None]:
-    names = [g.name for g in work.groups if g.question.description.type == r.TYPE_STREAMS]
-    if names:
+        elif stretch is not None:  # it is not tried again
+            search.fail([group], stretch)
+    streams = [g.name for g in search.groups if g.question.description.type == r.TYPE_STREAMS]
+    if streams:
         from kgtool.queries.groups.share_and_streams import streams_topics
 
-        work.common.topologies.update((yield from streams_topics(cluster, names)))
+        search.shared.topologies.update((yield from streams_topics(cluster, streams)))
+    yield from _read(cluster, search, topic)
+    return search.finish()
 
 
 # ---------------------------------------------------------------------------------------------
 # Reading
 
 
-def _read(cluster: Cluster, work: _Work, topic: TopicInfo) -> Operation[None]:
+def _read(cluster: Cluster, search: _Search, topic: TopicInfo) -> Operation[None]:
     """Read stretches of the partitions, each longer than the one before, until all is known."""
     if topic.error is not None:
-        work.fail(list(work.groups), denied_log(topic.error))
+        search.fail(search.groups, topic.error)
         return
     count = len(topic.leaders)
     for step in (1, FURTHER_BACK, None):
-        parts = grouped((offsets_partition(group.name, count), group) for group in work.unread())
-        if not parts:
+        unread = search.unread()
+        if not unread:
             break
-        yield from _read_stretch(cluster, work, parts, step)
-    work.close()
-
-
-def _read_stretch(
-    cluster: Cluster, work: _Work, parts: dict[int, list[_Group]], step: int | None
-) -> Operation[None]:
-    begin_ms = None if step is None else work.begin_ms(parts, step)
-    logs = {number: GroupLog(_rules(groups), [g.name for g in groups])
-            for number, groups in parts.items()}  # fmt: skip
-    feeds = {number: log.feed for number, log in logs.items()}
-    found = yield from scan(cluster, feeds, begin_ms)
-    for number, groups in parts.items():
-        part = found[number]
-        if isinstance(part, KgError):
-            work.fail(groups, denied_log(part))
-            continue
-        for group in groups:
-            group.learn(Stretch(logs[number], part.before_ms))
-
-
-def _rules(groups: Sequence[_Group]) -> r.RuleSet:
-    """Return the rules of the broker that these groups share."""
-    return next(g.broker.rules for g in groups if g.broker is not None)
+        parts = grouped((offsets_partition(group.name, count), group) for group in unread)
+        logs = {
+            number: GroupLog(groups[0].rules, [group.name for group in groups])
+            for number, groups in parts.items()
+        }
+        begin_ms = None if step is None else search.begin_ms(unread, step)
+        found = yield from scan(cluster, {n: log.feed for n, log in logs.items()}, begin_ms)
+        for number, groups in parts.items():
+            part = found[number]
+            if isinstance(part, KgError):
+                search.fail(groups, part)
+                continue
+            for group in groups:
+                group.learn(Stretch(logs[number], part.before_ms))
+    search.close()
 
 
 def denied_log(error: KgError) -> KgError:
@@ -186,8 +173,9 @@ def denied_log(error: KgError) -> KgError:
 # Judging
 
 
-class _Common(NamedTuple):
-    """What holds for all groups of one question; they don't know each other."""
+class _Shared(NamedTuple):
+    """What all groups of one call share. Not ``_Search`` itself: a cycle would keep the log in
+    memory, as kgtool's collector of cycles hardly ever runs."""
 
     now_ms: int
     all_times: bool
@@ -197,15 +185,20 @@ class _Common(NamedTuple):
 class _Group:
     """One group while its answers are being found."""
 
-    def __init__(self, question: Question, broker: BrokerRules | None, common: _Common) -> None:
+    def __init__(self, question: Question, broker: BrokerRules | None, shared: _Shared) -> None:
         self.name = question.description.group
         self.question = question
         self.broker = broker
         self.log: GroupLog | None = None
         self.is_whole = False
         self._before_ms: int | None = None
-        self._common = common
+        self._shared = shared
         self._known: dict[TopicPartition, Expiry] = {}
+
+    @property
+    def rules(self) -> r.RuleSet:
+        assert self.broker is not None
+        return self.broker.rules
 
     def learn(self, stretch: Stretch) -> None:
         """Take what a stretch of the log says."""
@@ -217,18 +210,18 @@ class _Group:
         """Whether something depends on a part of the log that was not read yet."""
         if self.broker is None or self.is_whole or not self.question.pending:
             return False
-        if self.log is None and self._common.all_times:
+        if self.log is None and self._shared.all_times:
             return True
         if self.log is not None and self.log.is_doubtful:
             return True
         if self.broker.retention_ms is None and self.log is not None:
-            return False  # what is unknown stays unknown, however far one reads
+            return False  # it stays unknown, however far back the log is read
         self._judge_all()
         return len(self._known) < len(self.question.pending)
 
-    def state(self) -> GroupState:
+    def _state(self) -> GroupState:
         """Return the group as the rules see it, as far as is known."""
-        topics = self._common.topologies.get(self.name)
+        topics = self._shared.topologies.get(self.name)
         return state_of(self.question.description, self.log, self.is_whole, topics)
 
     def finish(self) -> GroupExpiry:
@@ -236,49 +229,43 @@ class _Group:
         if self.broker is None:
             blank = dict.fromkeys(self.question.pending, Expiry())
             return GroupExpiry(self.name, None, None, blank)
-        state = self.state()
         self._judge_all()
         offsets: dict[TopicPartition, Expiry] = {}
-        for partition in self.question.pending:
-            expiry = self._known.get(partition) or self._unknown(partition)
+        for partition, is_pending in self.question.pending.items():
+            expiry = self._known.get(partition) or self._unjudged(partition)
             if expiry is not None:
                 is_read = expiry.committed_at_ms is not None
+                # Brokers before 2.5 don't tell of transactions; the log does.
+                is_held = self.log is not None and self.log.is_pending(self.name, partition)
                 offsets[partition] = expiry._replace(
                     committed_before_ms=None if is_read else self._before_ms,
-                    is_pending=self._is_pending(partition),
+                    is_pending=is_held or is_pending,
                 )
-        snapshot = None if isinstance(state.snapshot, Unread) else state.snapshot
-        return GroupExpiry(self.name, self.broker, snapshot, offsets)
-
-    def _is_pending(self, partition: TopicPartition) -> bool:
-        """Brokers before 2.5 tell of no transaction; a commit newer than the offset is in the log
-        as far as it was read."""
-        is_held = self.log is not None and self.log.is_pending(self.name, partition)
-        return is_held or self.question.pending[partition]
+        snapshot = self._state().snapshot
+        known = None if isinstance(snapshot, Unread) else snapshot
+        return GroupExpiry(self.name, self.broker, known, offsets)
 
     def _judge_all(self) -> None:
-        """Judge what is not judged yet, as far as it can be."""
-        state = self.state()
+        """Judge what is not judged yet, as far as possible."""
+        state = self._state()
         for partition in self.question.pending:
             if partition not in self._known:
                 found = self._judge(partition, state)
                 if found is not None:
                     self._known[partition] = found
 
-    def _unknown(self, partition: TopicPartition) -> Expiry | None:
-        """Return what is known all the same; None: it was deleted after it was fetched."""
+    def _unjudged(self, partition: TopicPartition) -> Expiry | None:
+        """Return what is known without a rule; None: it was deleted after it was fetched."""
         found = self._commit(partition)
-        if found is None:
-            return Expiry()
-        if found.committed is None:
-            return None if self.is_whole else Expiry()
-        return Expiry(found.committed.commit_timestamp_ms)
+        if found is not None and found.committed is not None:
+            return Expiry(found.committed.commit_timestamp_ms)
+        return None if found is not None and self.is_whole else Expiry()
 
     def _commit(self, partition: TopicPartition) -> Commit | None:
         return None if self.log is None else self.log.commit(self.name, partition)
 
     def _judge(self, partition: TopicPartition, state: GroupState) -> Expiry | None:
-        """Return what becomes of an offset; None: more of the log has to be known."""
+        """Return when an offset expires; None: more of the log has to be known."""
         assert self.broker is not None
         if isinstance(state.snapshot, Unread) or not self.broker.is_kafka:
             return None
@@ -297,26 +284,26 @@ class _Group:
             return Expiry(at, None, said.rule)
         if committed is None or (self.broker.retention_ms is None and said.rule != r.RULE_EXPLICIT):
             return None
-        due_ms = said.expires_at_ms
-        if due_ms < self._common.now_ms and self.log is not None:
-            # Overdue, or what protected it has ended just now: then that is when it became due.
+        due_ms, now_ms = said.expires_at_ms, self._shared.now_ms
+        if due_ms < now_ms and self.log is not None:
+            # Overdue, or its protection has just ended: then that is when it became due.
             free_ms = self.log.free_since_ms(self.name, partition)
-            due_ms = max(due_ms, min(free_ms, self._common.now_ms))
+            due_ms = max(due_ms, min(free_ms, now_ms))
         return Expiry(committed.commit_timestamp_ms, due_ms, said.rule)
 
 
-class _Work:
-    """All groups of one question."""
+class _Search:
+    """All groups of one call, and what keeps their answers from being known."""
 
     def __init__(self, now_ms: int, all_times: bool) -> None:
-        self.common = _Common(now_ms, all_times, {})
+        self.shared = _Shared(now_ms, all_times, {})
         self.groups: list[_Group] = []
         self._problems: list[tuple[_Group, ItemError]] = []
-        self._given_up: set[str] = set()
+        self._failed: set[str] = set()
 
     def add(self, question: Question, broker: BrokerRules | KgError, node: int | KgError) -> None:
         known = broker if isinstance(broker, BrokerRules) else None
-        group = _Group(question, known, self.common)
+        group = _Group(question, known, self.shared)
         self.groups.append(group)
         error = broker if isinstance(broker, KgError) else broker.error
         if error is not None:
@@ -326,28 +313,28 @@ class _Work:
 
     def unread(self) -> list[_Group]:
         """Return the groups for which more of the log has to be read."""
-        return [g for g in self.groups if g.name not in self._given_up and g.needs_log()]
+        return [g for g in self.groups if g.name not in self._failed and g.needs_log()]
 
     def fail(self, groups: Sequence[_Group], error: KgError) -> None:
         """Note that a partition of the log can't be read."""
-        self._given_up.update(group.name for group in groups)
-        item = ItemError.of(error, Target(topic=TOPIC))
+        self._failed.update(group.name for group in groups)
+        item = ItemError.of(denied_log(error), Target(topic=TOPIC))
         self._problems += [(group, item) for group in groups if group.question.pending]
 
-    def begin_ms(self, parts: Mapping[int, Sequence[_Group]], step: int) -> int:
+    def begin_ms(self, groups: Sequence[_Group], step: int) -> int:
         """Return where a stretch begins: before all that can still expire for these groups."""
-        brokers = [g.broker for groups in parts.values() for g in groups if g.broker is not None]
         longest = max(
-            (broker.retention_ms or USUAL_RETENTION_MS) + (broker.interval_ms or 0)
-            for broker in brokers
+            (group.broker.retention_ms or USUAL_RETENTION_MS) + (group.broker.interval_ms or 0)
+            for group in groups
+            if group.broker is not None
         )
-        return max(self.common.now_ms - step * longest - SLACK_MS, 0)
+        return max(self.shared.now_ms - step * longest - SLACK_MS, 0)
 
     def close(self) -> None:
         """Note the groups of which the whole log does not say enough."""
         for group in self.groups:
             broker = group.broker
-            if broker is None or broker.error is not None or group.name in self._given_up:
+            if broker is None or broker.error is not None or group.name in self._failed:
                 continue
             if not group.finish().is_known:
                 error = KgError(
@@ -359,7 +346,7 @@ class _Work:
                 self._problems.append((group, ItemError.of(error, Target(group=group.name))))
 
     def finish(self) -> Expiries:
-        """Judge everything; a problem that only costs times which nothing depends on is none."""
+        """Judge everything; problems of groups whose rules are all known don't matter."""
         answers = {group.name: group.finish() for group in self.groups}
-        harm = (error for group, error in self._problems if not answers[group.name].is_known)
-        return Expiries(answers, list(dict.fromkeys(harm)))
+        errors = (error for group, error in self._problems if not answers[group.name].is_known)
+        return Expiries(answers, list(dict.fromkeys(errors)))

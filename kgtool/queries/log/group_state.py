@@ -1,4 +1,4 @@
-"""A group as the retention rules see it, from its description and what the log says of it."""
+"""A group as the retention rules see it, from its description and its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgtool.retention.rules import GroupSnapshot
 
 
 class Unread(Enum):
-    """That what it takes is in a part of the log that was not read."""
+    """The group's state is in a part of the log that was not read."""
 
     UNREAD = 0
 
@@ -24,7 +24,7 @@ UNREAD: Final = Unread.UNREAD
 class GroupState(NamedTuple):
     """``snapshot`` None: the coordinator does not know the group.
 
-    ``may_subscribe_more``: a member's regular expression may stand for more topics than are known.
+    ``may_subscribe_more``: a member's regular expression may match more topics than are known.
     """
 
     snapshot: GroupSnapshot | None | Unread
@@ -37,11 +37,11 @@ def state_of(
     is_whole: bool,
     topology: frozenset[str] | None = None,
 ) -> GroupState:
-    """Put together the group's state and subscriptions.
+    """Combine the group's state and subscriptions.
 
     :param log: what was read of the group's partition.
-    :param is_whole: the whole partition was, so that what it doesn't say does not exist.
-    :param topology: what a streams group reads.
+    :param is_whole: that was the whole partition.
+    :param topology: the topics of a streams group.
     """
     if description.error is not None:
         return GroupState(None)
@@ -70,8 +70,8 @@ def _consumer(description: GroupDescription, log: GroupLog | None, is_whole: boo
     for member in description.members:
         topics.update(member.subscribed or ())
         if member.subscribed_regex:
-            # The coordinator resolves it, and says to what in its log only (record type 16); but
-            # what it has handed out on the strength of it shows.
+            # The coordinator resolves it, and writes the topics to its log only (record type 16);
+            # but those that it has assigned are known.
             topics.update(topic for topic, _ in (*member.assignment, *(member.target or ())))
             found = log.regex_topics(description.group, member.subscribed_regex) if log else None
             topics.update(found or ())
@@ -84,26 +84,22 @@ def _classic(description: GroupDescription, log: GroupLog | None, is_whole: bool
     state, protocol_type = description.state, description.protocol_type
     if state == r.STATE_EMPTY and protocol_type:
         return _empty_classic(description, log, is_whole)
-    subscribed: frozenset[str] | None = frozenset()
-    for member in description.members:
-        if member.subscribed is None or subscribed is None:
-            subscribed = None  # one that can't be read makes the whole group's unknown
-        else:
-            subscribed = subscribed.union(member.subscribed)
-    return GroupState(
-        GroupSnapshot(r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=subscribed)
-    )
+    subscriptions = [member.subscribed for member in description.members]
+    known = [topics for topics in subscriptions if topics is not None]
+    # One subscription that can't be read makes the whole group's unknown.
+    topics = frozenset().union(*known) if len(known) == len(subscriptions) else None
+    return GroupState(GroupSnapshot(r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=topics))
 
 
 def _empty_classic(
     description: GroupDescription, log: GroupLog | None, is_whole: bool
 ) -> GroupState:
-    """The moment since which the group is Empty is only in its newest metadata record."""
+    """Since when the group is Empty is only in its newest metadata record."""
     value = log.metadata(description.group) if log else None
     if value is None:
         return GroupState(UNREAD)
     if value.members:
-        # The log is behind, or the group came to life after it was described: read on, then
+        # The log is behind, or members joined after the group was described: read more, then
         # believe the log.
         return GroupState(classic_snapshot(value) if is_whole else UNREAD)
     snapshot = classic_snapshot(value)

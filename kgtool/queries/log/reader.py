@@ -1,4 +1,4 @@
-"""Reads the partitions of ``__consumer_offsets`` that groups lie in: each stretch once a run."""
+"""Reads the partitions of ``__consumer_offsets`` of groups: each stretch once a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, find_coordinators, know_topic, version_of
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import READING_SHARE, Operation, within
+from kgtool.client.ops import READING_SHARE, Operation, grouped, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import list_offsets, offset_fetch
@@ -21,19 +21,19 @@ from kgtool.retention import rules as r
 
 
 class Stretch(NamedTuple):
-    """What was read of a partition; ``before_ms``: reading began there (None: all of it)."""
+    """What was read of a partition; ``before_ms``: where reading began (None: all of it)."""
 
     log: GroupLog
     before_ms: int | None
 
 
 class LogReader:
-    """Reads on where it has ended the last time, so a run that looks often reads the log once.
+    """Continues where it has ended the last time, so a run that reads often reads the log once.
 
     :param groups: all groups that will ever be asked for.
     :param since_ms: where reading begins; a record may be a little older than its commit. None:
         at the beginning.
-    :param small: a partition with so many records or fewer is read from its beginning all the same.
+    :param small: partitions with at most this many records are read from their beginning anyway.
     :param wants: the topics whose offsets are kept; default: all.
     """
 
@@ -55,29 +55,28 @@ class LogReader:
     def read(
         self, cluster: Cluster, names: Sequence[str]
     ) -> Operation[dict[str, Stretch | KgError]]:
-        """Return what the log says of some of the groups, or why theirs can't be read."""
+        """Return what the log says of some of the groups, or why it can't be read."""
         topic = yield from know_topic(cluster, TOPIC)
         if topic.error is not None:
             return dict.fromkeys(names, topic.error)
         count = len(topic.leaders)
         homes = {name: offsets_partition(name, count) for name in names}
         numbers = sorted(set(homes.values()))
-        if not set(numbers) <= set(self._read):
-            yield from self._begin(cluster, set(numbers) - set(self._read), count)
+        new = set(numbers) - set(self._read)
+        if new:
+            rules = yield from _rules(cluster, self._groups)
+            members: dict[int, list[str]] = {number: [] for number in new}
+            for name in self._groups:
+                members.get(offsets_partition(name, count), []).append(name)
+            for number, group_names in members.items():
+                log = GroupLog(rules, group_names, self._wants)
+                self._read[number] = Stretch(log, self._since_ms)
         problems = yield from self._read_on(cluster, numbers)
         found = {name: problems.get(homes[name]) or self._read[homes[name]] for name in names}
-        for number in problems:  # the next look begins again
+        for number in problems:  # the next call begins again
             self._read.pop(number, None)
             self._next.pop(number, None)
         return found
-
-    def _begin(self, cluster: Cluster, numbers: set[int], count: int) -> Operation[None]:
-        rules = yield from _rules(cluster, self._groups)
-        members: dict[int, list[str]] = {number: [] for number in numbers}
-        for name in self._groups:
-            members.get(offsets_partition(name, count), []).append(name)
-        for number, names in members.items():
-            self._read[number] = Stretch(GroupLog(rules, names, self._wants), self._since_ms)
 
     def _read_on(self, cluster: Cluster, numbers: Sequence[int]) -> Operation[dict[int, KgError]]:
         feeds = {number: self._read[number].log.feed for number in numbers}
@@ -96,23 +95,23 @@ class LogReader:
 
 
 # ---------------------------------------------------------------------------------------------
-# Pending transactions by the log of groups: brokers before 2.5 (KIP-447) do not tell of them
+# Pending transactions according to the log: brokers before 2.5 (KIP-447) don't report them
 
 
 def pending_in_log(cluster: Cluster, groups: Collection[str]) -> Operation[dict[str, Committed]]:
-    """Return what open transactions are about to change of groups whose coordinator can't tell.
+    """Return the offsets that open transactions are about to change, where coordinators are old.
 
-    All others are left out, and so are those whose log can't be read.
+    Other groups are left out, and so are those whose log can't be read.
     """
     located = yield from find_coordinators(cluster, list(groups))
+    nodes = grouped((node, group) for group, node in located.items() if isinstance(node, int))
     names: list[str] = []
-    for node in sorted({node for node in located.values() if isinstance(node, int)}):
+    for node, own in sorted(nodes.items()):
         version = yield from version_of(cluster, node, offset_fetch.Request)
         if isinstance(version, int) and version < STABLE:
             held = yield from held_open(cluster, node)
             count = len(cluster.topics[TOPIC].leaders)
-            there = (group for group, home in located.items() if home == node)
-            names += [g for g in there if not count or offsets_partition(g, count) in held]
+            names += [g for g in own if not count or offsets_partition(g, count) in held]
     if not names:
         return {}
     try:
@@ -128,11 +127,9 @@ def mark_pending(cluster: Cluster, committed: Mapping[str, Committed | KgError])
     """Mark the offsets that a transaction is about to change, where OffsetFetch does not."""
     for group, pending in (yield from pending_in_log(cluster, committed)).items():
         values = committed[group]
-        if isinstance(values, KgError):
-            continue
         for partition in pending:
-            value = values.get(partition)
-            if isinstance(value, CommittedOffset):
+            value = None if isinstance(values, KgError) else values.get(partition)
+            if isinstance(values, dict) and isinstance(value, CommittedOffset):
                 values[partition] = value._replace(is_pending=True)
 
 
@@ -141,16 +138,16 @@ def mark_pending(cluster: Cluster, committed: Mapping[str, Committed | KgError])
 
 
 def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
-    """Sort groups by their partition of ``__consumer_offsets``, so that waves of them read each
-    partition once or twice, and not once a wave."""
+    """Sort groups by their partition of ``__consumer_offsets``, so that batches of them read each
+    partition once or twice, and not once a batch."""
     count = len((yield from know_topic(cluster, TOPIC)).leaders)
     return sorted(groups, key=lambda group: offsets_partition(group, count)) if count else [*groups]
 
 
 def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
-    """Return the time of the newest record of the log: by the brokers' clocks, not by this one's.
+    """Return the time of the newest record of the log: by the brokers' clocks.
 
-    None where no leader tells: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
+    None where no leader tells it: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
     """
     topic = yield from know_topic(cluster, TOPIC)
     partitions = [TopicPartition(TOPIC, number) for number in topic.leaders]
@@ -160,8 +157,8 @@ def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
         if isinstance(version, KgError) or version < _MAX_TIMESTAMP_VERSION:
             return dict.fromkeys(parts, -1)
         (rows,) = yield from ask_offsets(broker, parts, [(_MAX_TIMESTAMP, READ_UNCOMMITTED)])
-        told = {p: row.timestamp for p, row in rows.items() if not isinstance(row, KgError)}
-        return dict.fromkeys(parts, -1) | told
+        known = {p: row.timestamp for p, row in rows.items() if not isinstance(row, KgError)}
+        return dict.fromkeys(parts, -1) | known
 
     found = yield from by_leader(cluster, partitions, work)
     newest = max((at for at in found.values() if isinstance(at, int)), default=-1)
