@@ -1,4 +1,4 @@
-"""The export of ``__consumer_offsets``: a directory with the broker's bytes and what they mean.
+"""The export of ``__consumer_offsets``: a directory with the broker's bytes and their context.
 
 ::
 
@@ -6,9 +6,9 @@
     DIR/segments/__consumer_offsets-N/<base offset>.log     record batches, unchanged
 
 ``cluster.json`` is written first, with the offsets that the export will reach; an export that was
-interrupted goes on from the last whole batch on disk to those same offsets, and only then says
-``complete``. A file is never longer than ``FILE_BYTES`` and a batch, so that the analysis has
-pieces to share out.
+interrupted continues from the last whole batch on disk to those same offsets, and is only then
+``complete``. A file has at most ``FILE_BYTES`` and a batch, so that the analysis can run in
+parallel.
 """
 
 from __future__ import annotations
@@ -46,19 +46,21 @@ EVERYTHING = 2**63 - 1
 
 
 class Exported(NamedTuple):
-    """What an export did."""
+    """The result of an export.
+
+    ``errors``: one for each partition that is not complete; ``missing``: one for each part of the
+    rest (groups, configs, the ends of logs) that no broker answered.
+    """
 
     partitions: int
     bytes: int
     resumed: bool
     errors: list[ItemError]
-    """One for each partition that is not whole."""
     missing: Sequence[ItemError] = ()
-    """What no broker told of the rest: groups, configs, the ends of logs."""
 
 
 class Description(NamedTuple):
-    """``cluster.json``; what no broker told for it, and the partitions that can't be copied."""
+    """``cluster.json``; the errors of its parts, and the partitions that can't be copied."""
 
     manifest: dict[str, Any]
     missing: list[ItemError]
@@ -66,13 +68,13 @@ class Description(NamedTuple):
 
 
 # ---------------------------------------------------------------------------------------------
-# What the cluster says of itself
+# cluster.json
 
 
 def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Description]:
-    """Collect everything of ``cluster.json`` but how far the export is.
+    """Collect the content of ``cluster.json``.
 
-    :raises KgError: no broker answered, or the topic is not there or not to be read.
+    :raises KgError: no broker answered, or the topic does not exist or may not be read.
     """
     yield from fetch_metadata(cluster, None)
     topic = cluster.topics.get(TOPIC)
@@ -80,13 +82,13 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Descriptio
         raise KgError(NO_OFFSETS_TOPIC)
     if topic.error is not None:
         raise topic.error
-    # As they are now: where leaders move, they are looked up again.
+    # A copy: where leaders move, the cluster's own are looked up again.
     topics = {n: info for n, info in sorted(cluster.topics.items()) if info.error is None}
     wanted = [TopicPartition(n, p) for n, info in topics.items() for p in sorted(info.leaders)]
     asked = gather(
         [log_ends(cluster, wanted), broker_configs(cluster, CONFIGS), list_groups(cluster)]
     )
-    # A broker that doesn't answer must leave time for copying what the others lead.
+    # A broker that doesn't answer must leave time for copying from the others.
     ends, configs, listing = yield from within(asked, READING_SHARE)
     brokers = yield from within(_brokers(cluster), READING_SHARE)
     known = next((c for c in configs.values() if isinstance(c, dict)), {})
@@ -112,18 +114,18 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Descriptio
 def _unanswered(
     configs: Mapping[int, Any], unread: Mapping[TopicPartition, KgError]
 ) -> Iterator[ItemError]:
-    """Name the brokers whose configs are missing, and the topics whose logs' ends are.
+    """Yield an error for brokers without configs, and for topics without the ends of their logs.
 
-    What is forbidden, or has no leader, is an answer: the manifest says so. Partitions of
-    ``__consumer_offsets`` are named where they are copied.
+    "Forbidden" and "no leader" are answers, which the manifest shows. Partitions of
+    ``__consumer_offsets`` are reported where they are copied.
     """
     for broker, error in configs.items():
         if isinstance(error, KgError) and error.code != codes.CLUSTER_AUTHORIZATION_FAILED:
             yield ItemError.of(error, Target(broker=broker))
-    told = (codes.LEADER_NOT_AVAILABLE, codes.UNKNOWN_TOPIC_OR_PARTITION)
+    answered = (codes.LEADER_NOT_AVAILABLE, codes.UNKNOWN_TOPIC_OR_PARTITION)
     topics = {partition.topic: error for partition, error in unread.items()}
     for topic, error in topics.items():
-        if topic != TOPIC and error.code not in told:
+        if topic != TOPIC and error.code not in answered:
             yield ItemError.of(error, Target(topic=topic))
 
 
@@ -139,9 +141,9 @@ def _brokers(cluster: Cluster) -> Operation[list[dict[str, Any]]]:
 
 
 def _coordinator(brokers: list[dict[str, Any]], configs: Mapping[str, str | None]) -> str | None:
-    """Tell the new coordinator from the Scala one; None where it can't be known.
+    """Return ``new`` or ``classic``, the coordinator's implementation; None where it is unknown.
 
-    4.0 has only the new one, before 3.7 there was only the old; in between it is a matter of
+    4.0 has only the new one, before 3.7 there was only the Scala one; in between it depends on the
     configuration (``group.coordinator.rebalance.protocols``, KRaft only).
     """
     versions = [tuple(map(int, row["version"].split("."))) for row in brokers if row["version"]]
@@ -200,11 +202,11 @@ def _partitions(info: TopicInfo, ends: Mapping[TopicPartition, Any]) -> list[dic
 
 
 _TEMPORARY = "cluster.json.tmp"
-"""Alone in its folder: of an export that stopped before its first batch."""
+"""Alone in its folder: left by an export that stopped before its first batch."""
 
 
 class ExportDirectory:
-    """The files of an export, begun or to be gone on with.
+    """The files of an export, new or interrupted.
 
     :raises ConfigError: the folder holds something else, or a finished export.
     """
@@ -248,7 +250,7 @@ class ExportDirectory:
                 f"{self.manifest['cluster_id']}, and this is {manifest['cluster_id']}.",
                 hint="Name a new folder for --out.",
             )
-        else:  # what no leader told of then may be known now
+        else:  # partitions that had no leader then may have one now
             fresh = {row["partition"]: row for row in manifest["partitions"]}
             self.manifest["partitions"] = [
                 row if row["start_offset"] is not None else fresh.get(row["partition"], row)
@@ -268,7 +270,7 @@ class ExportDirectory:
         sync(self.path)
 
     def ranges(self) -> dict[TopicPartition, Range]:
-        """Return what is still to be copied, after what is on disk already."""
+        """Return what is still to be copied, after what is already on disk."""
         assert self.manifest is not None
         wanted: dict[TopicPartition, Range] = {}
         for row in self.manifest["partitions"]:
@@ -310,11 +312,11 @@ class ExportDirectory:
 
     @property
     def part(self) -> float:
-        """How much of all offsets is there, 0 to 1."""
+        """The share of all offsets that is copied, 0 to 1."""
         rows = self.manifest["partitions"] if self.manifest is not None else []
         known = [row for row in rows if row["start_offset"] is not None]
         total = sum(row["end_offset"] - row["start_offset"] for row in known)
-        reached = dict(self._reached)  # the loop goes on meanwhile
+        reached = dict(self._reached)  # the export goes on meanwhile
         done = sum(
             reached.get(TopicPartition(TOPIC, row["partition"]), row["start_offset"])
             - row["start_offset"]
@@ -323,7 +325,7 @@ class ExportDirectory:
         return done / total if total else 0.0
 
     def _sync(self) -> None:
-        """Put everything on the disk, also what an interrupted run had written."""
+        """Sync everything to disk, also what an interrupted run had written."""
         segments = self.path / "segments"
         for path in (*segments.glob("*/*.log"), *segments.glob("*"), segments):
             if path.exists():
@@ -351,7 +353,7 @@ class ExportDirectory:
             row["error"] = error.message if error else None
             if error is not None:
                 errors.append(ItemError.of(error, Target(None, *partition)))
-        self._sync()  # "complete" must not outlive what it speaks of
+        self._sync()  # "complete" must not reach the disk before the segments
         self.manifest["complete"] = not errors
         self._save()
         return errors

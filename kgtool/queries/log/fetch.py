@@ -1,8 +1,8 @@
 """Copies partitions by raw Fetch: the broker's record batches, byte for byte.
 
-Nothing is decoded on the way but the 17 bytes at the head of each batch that say where it begins
-and how long it is, and the offset delta that says where the next one begins. Transactional and
-control batches come through unchanged, which no consumer-based dump can say.
+Only the first 17 bytes of each batch are decoded, for its base offset and length, and the offset
+delta, for the offset of the next one. Transactional and control batches come through unchanged,
+which no dump by a consumer can do.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def whole_batches(data: bytes, until: int) -> tuple[int, int]:
     """Return how many bytes of ``data`` are whole batches that begin before offset ``until``.
 
     The second value is the offset after the last of them (-1 if there is none). A fetch is cut
-    off at its size limit, in the middle of a batch; message sets of magic 0 and 1 have the same
-    offset and length fields and hold one offset each, or that of their last message.
+    off at its size limit, in the middle of a batch. Message sets of magic 0 and 1 have the same
+    offset and length fields, and the offset of their (last) message.
     """
     pos, following = 0, -1
     size = len(data)
@@ -74,12 +74,11 @@ def fetch_request(
     isolation: int = 0,
     max_wait_ms: int = 500,
 ) -> Any:
-    """Ask for what is at these offsets, in this order: the first is served before the next.
+    """Return a Fetch at these offsets; brokers serve the partitions in this order.
 
-    :param partition_bytes: the most of each partition; whatever it is, the first batch comes whole
-        (KIP-74).
+    :param partition_bytes: the most of each partition; the first batch always comes whole (KIP-74).
     :param isolation: 1 for read_committed (KIP-98).
-    :param max_wait_ms: how long to wait for a record where there is none; 0 asks for what is there.
+    :param max_wait_ms: how long the broker waits for a record where there is none.
     """
     topics = grouped(
         (
@@ -105,26 +104,25 @@ def fetch_request(
 def copy_partitions(
     cluster: Cluster, ranges: Mapping[TopicPartition, Range], sink: Sink
 ) -> Operation[dict[TopicPartition, KgError | None]]:
-    """Copy each range into ``sink``; say for each partition whether all of it came.
+    """Copy each range into ``sink``; return the error of each partition that is not complete.
 
-    Leaders that move are followed, and a connection that breaks is made again, from where the
-    copy stands, until the time of the command (without progress) is up.
+    The copy follows leaders that move, and continues after connections that break, until the time
+    of the command (without progress) is up.
     """
     state = _Copy(dict(ranges), sink)
     attempt = 0
     while state.open_partitions():
         before = state.bytes
-        parts: dict[int, list[TopicPartition]] = {}
-        for partition in state.open_partitions():
-            leader = cluster.leader(partition)
-            if leader in cluster.brokers:
-                parts.setdefault(leader, []).append(partition)
+        parts = grouped((cluster.leader(p), p) for p in state.open_partitions())
+        lanes: list[Operation[None]] = []
+        for broker, own in parts.items():
+            if broker in cluster.brokers:
+                # Two lanes a broker: it prepares one's answer while the other's is written.
+                lanes += [_from_leader(broker, h, state) for h in (own[::2], own[1::2]) if h]
             else:
-                state.problems[partition] = broker_error(codes.LEADER_NOT_AVAILABLE)
-        # Two askers a broker: it has the one's answer ready while the other's is written.
-        halves = {broker: (mine[::2], mine[1::2]) for broker, mine in parts.items()}
-        lanes = [(broker, lane) for broker, both in halves.items() for lane in both if lane]
-        yield from gather([_from_leader(broker, lane, state) for broker, lane in lanes])
+                error = broker_error(codes.LEADER_NOT_AVAILABLE)
+                state.problems.update(dict.fromkeys(own, error))
+        yield from gather(lanes)
         if not state.open_partitions():
             break
         attempt = 0 if state.bytes > before else attempt + 1
@@ -163,10 +161,10 @@ class _Copy:
             self._given_up.add(partition)
 
     def take(self, partition: TopicPartition, row: Any, *, first: bool) -> None:
-        """Write what a fetch brought, and move on.
+        """Write what a fetch brought, and advance.
 
-        Only the ``first`` partition of a fetch always gets a batch if there is one; for the
-        others nothing may just mean that the fetch was full.
+        Only the ``first`` partition of a fetch always gets a batch if there is one; no data for
+        the others may just mean that the fetch was full.
         """
         data = row.records or b""
         until = self.ranges[partition].end
@@ -177,22 +175,21 @@ class _Copy:
             self.bytes += size
             self.next[partition] = following
             self.problems.pop(partition, None)
-        elif data and size == 0:
-            # The next batch lies wholly behind the end that was agreed: compaction made a gap.
+        elif data:
+            # Compaction made a gap: the next batch begins after the end of the range.
             (base,) = struct.unpack_from(">q", data)
             if base >= until:
                 self.next[partition] = until
-        elif first and not data and row.high_watermark >= until:
-            # Nothing is left before the end that was agreed.
+        elif first and row.high_watermark >= until:  # nothing is left before that end
             self.next[partition] = until
 
 
 def _from_leader(broker: int, mine: list[TopicPartition], state: _Copy) -> Operation[None]:
-    """Fetch from one broker until everything of it is copied, or something is in the way."""
+    """Fetch from one broker until all its partitions are copied or have an error."""
     stuck: set[TopicPartition] = set()
     turn = 0
     while wanted := [p for p in mine if p not in stuck and state.is_open(p)]:
-        # The broker fills a fetch in the order asked: begin with another partition each time.
+        # The broker fills a fetch in the order asked: start with another partition each time.
         turn %= len(wanted)
         wanted = wanted[turn:] + wanted[:turn]
         positions = {partition: state.next[partition] for partition in wanted}
@@ -219,14 +216,14 @@ def _on_error(state: _Copy, partition: TopicPartition, row: Any) -> None:
         said = f"Not allowed to read {partition.topic}."
         error = denied.needs(row.error_code, said, "READ", f"topic {partition.topic}")
     if row.error_code == codes.OFFSET_OUT_OF_RANGE and row.log_start_offset > state.next[partition]:
-        state.next[partition] = row.log_start_offset  # the log was cut at its beginning meanwhile
+        state.next[partition] = row.log_start_offset  # the log's beginning was removed meanwhile
         return
     retriable = isinstance(error, BrokerError) and error.retriable
     state.fail(partition, error, final=not retriable)
 
 
 def _refresh(cluster: Cluster, state: _Copy) -> Operation[bool]:
-    """Look the leaders up again; False when there is no time left to use them."""
+    """Look up the leaders again; False when no time is left."""
     names = sorted({partition.topic for partition in state.open_partitions()})
     try:
         yield from fetch_metadata(cluster, names)

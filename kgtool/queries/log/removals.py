@@ -1,8 +1,7 @@
-"""What the log of one group says of what is gone: tombstones, with the cause of each.
+"""The removals of one group's offsets: the tombstones in its log, with the cause of each.
 
-Works for groups that exist and for those that don't any more, as long as compaction has left
-their tombstones (``delete.retention.ms``, a day by default, and more as long as the segment is
-being written).
+Works for deleted groups too, as long as compaction has left their tombstones
+(``delete.retention.ms``, a day by default, and longer while the segment is being written).
 """
 
 from __future__ import annotations
@@ -22,21 +21,20 @@ from kgtool.retention.groups import classic_snapshot
 from kgtool.retention.history import Entry, History, LiveOffset, read_entry
 from kgtool.retention.rules import GroupSnapshot, RuleSet
 
-_UNIMPORTANT = (4, 6, 7, 8, 9, 12, 13, 14, 15, 20, 21, 22)
-"""Assignments and the like: they say nothing of what expires."""
+_IRRELEVANT = (4, 6, 7, 8, 9, 12, 13, 14, 15, 20, 21, 22)
+"""Record types, like assignments, on which no expiry depends."""
 
 
 class GroupPast(NamedTuple):
-    """A group's removals in the order of its log, and what is left in the log.
+    """A group's removals in log order, and ``left``: the offsets without a tombstone.
 
-    ``left``: offsets that no tombstone has taken. Of a group that the coordinator does not know
-    they are orphans.
+    Those of a group that the coordinator does not know are orphans. ``begin_ms``: the log was read
+    from then on; None: all of it.
     """
 
     removals: list[Removal]
     left: list[LiveOffset]
     begin_ms: int | None
-    """From when on the log was read; None: all of it."""
 
 
 def group_past(
@@ -66,10 +64,10 @@ def group_past(
 
 
 class _Reader:
-    """Keeps the records of one group which tell what became of its offsets.
+    """Keeps the records of one group that explain the removals of its offsets.
 
     Commits that were followed by another one for the same partition before any tombstone are
-    forgotten again, and a classic group that says the same once more is not listened to: memory
+    dropped again, and so is the metadata of a classic group that repeats the one before: memory
     is bounded by what the group has and lost, not by how often it commits or rebalances.
     """
 
@@ -79,7 +77,7 @@ class _Reader:
         self._partition = partition
         self._kept: dict[int, Entry] = {}
         self._newest: dict[bytes, int] = {}
-        self._last_said: GroupSnapshot | None = None
+        self._last_snapshot: GroupSnapshot | None = None
         self._producers: set[int] = set()
 
     def feed(self, data: bytes) -> None:
@@ -100,12 +98,12 @@ class _Reader:
             return
         number = int.from_bytes(key[:2], "big")
         is_mine = key[2 : 4 + len(self._name)] == self._needle
-        if is_mine and number not in _UNIMPORTANT:
+        if is_mine and number not in _IRRELEVANT:
             if number in OFFSET_TYPES:
-                self._thin_offsets(batch, record, key[2:])
+                self._drop_replaced(batch, record, key[2:])
             self._keep(batch, record)
             if number == GROUP_METADATA:
-                self._thin_metadata(record.offset)
+                self._drop_repeated(record.offset)
 
     def _keep(self, batch: Batch, record: RawRecord) -> None:
         self._kept[record.offset] = read_entry(
@@ -114,26 +112,23 @@ class _Reader:
             is_control=batch.is_control, base_offset=batch.base_offset,
         )  # fmt: skip
 
-    def _thin_offsets(self, batch: Batch, record: RawRecord, key: bytes) -> None:
+    def _drop_replaced(self, batch: Batch, record: RawRecord, key: bytes) -> None:
+        before = self._newest.pop(key, None)
         if batch.producer_id != -1:
             self._producers.add(batch.producer_id)
-            self._newest.pop(key, None)
-        elif record.value is None:
-            self._newest.pop(key, None)
-        else:
-            before = self._newest.get(key)
+        elif record.value is not None:
             if before is not None:
                 del self._kept[before]
             self._newest[key] = record.offset
 
-    def _thin_metadata(self, offset: int) -> None:
+    def _drop_repeated(self, offset: int) -> None:
         record = self._kept[offset].record
         assert isinstance(record, Record)
-        said = None
+        snapshot = None
         if record.value is not None:
-            said = classic_snapshot(record.value)._replace(generation=0)
+            snapshot = classic_snapshot(record.value)._replace(generation=0)
             if record.value.members:
-                said = said._replace(state_since_ms=None)
-        if said is not None and said == self._last_said:
+                snapshot = snapshot._replace(state_since_ms=None)
+        if snapshot is not None and snapshot == self._last_snapshot:
             del self._kept[offset]
-        self._last_said = said
+        self._last_snapshot = snapshot

@@ -1,11 +1,11 @@
-"""What a stretch of ``__consumer_offsets`` says of some groups, read in log order.
+"""The state of some groups after a stretch of ``__consumer_offsets``, read in log order.
 
-Only the last word on each thing is kept: the newest commit of each partition, the newest metadata
-record of each group, what open transactions hold. So memory is bounded by what the groups have,
-not by how often they commit. The log need not be read from its beginning: what a stretch does not
-say was said before it, which ``None`` means everywhere here.
+Only the newest record of each key is kept: the newest commit of each partition, the newest
+metadata of each group, the commits of open transactions. So memory is bounded by what the groups
+have, not by how often they commit. The log need not be read from its beginning: ``None`` means
+that a stretch has no record of something, so that it is older.
 
-Who is a member of a group and what its state is comes from DescribeGroups, never from here
+The members and the state of a group come from DescribeGroups, never from here
 (``kgtool.retention.history`` replays whole logs instead).
 """
 
@@ -37,21 +37,20 @@ from kgtool.records.types import (
 from kgtool.retention.rules import CommittedOffset, RuleSet
 
 SEARCHED_GROUPS = 8
-"""Up to so many groups are searched for as bytes, which skips nearly all of a log unread."""
+"""Up to this many groups are searched for as bytes, which skips nearly all of a log undecoded."""
 
-_TELLING_TYPES = (
+_PROTECTING_TYPES = (
     GROUP_METADATA, CONSUMER_MEMBER, REGULAR_EXPRESSION, STREAMS_MEMBER, STREAMS_TOPOLOGY,
 )  # fmt: skip
-"""Records that change who protects which offset: of a classic group, and the members,
-regular expressions and topologies of the others."""
-
+"""Records that change which offsets are protected: of a classic group, and the members, regular
+expressions and topologies of the others."""
 
 Feed = Callable[[bytes], None]
-"""Takes in whole batches; what it raises is why the partition can't be read."""
+"""Takes whole batches; raises the reason why the partition can't be read."""
 
 
 class Commit(NamedTuple):
-    """The newest word on an offset: when it was written, and the commit; None: a tombstone."""
+    """The newest record of an offset: when it was written, and the commit; None: a tombstone."""
 
     written_ms: int
     committed: CommittedOffset | None
@@ -65,7 +64,7 @@ class _Raw(NamedTuple):
 
 
 class GroupLog:
-    """Takes in record batches of one partition; answers questions about ``groups``.
+    """Takes record batches of one partition; answers questions about ``groups``.
 
     :param wants: the topics whose offsets are kept; default: all.
     """
@@ -79,7 +78,7 @@ class GroupLog:
         few = self._names if len(self._names) <= SEARCHED_GROUPS else ()
         self._needles = [len(name).to_bytes(2, "big") + name for name in few]
         self._latest: dict[bytes, _Raw] = {}
-        self._held: dict[int, dict[bytes, _Raw]] = {}
+        self._pending: dict[int, dict[bytes, _Raw]] = {}
         self._freed: dict[bytes, int] = {}
         self._metadata: dict[str, _Raw] = {}
         self._regexes: dict[bytes, _Raw] = {}
@@ -92,7 +91,7 @@ class GroupLog:
     # --- reading ---------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Take in whole batches, each stretch right behind the one before.
+        """Take whole batches, in the order of the log without gaps.
 
         :raises DecodeError: they can't be read.
         """
@@ -118,13 +117,13 @@ class GroupLog:
             if self._wants is None or self._wants(_parts(key[2:])[1]):
                 self._take_offset(batch, raw)
             if group in self._ended and raw.value is not None:
-                # It revives the group, and puts the offsets of the old one to the clock again.
+                # It revives the group, which restarts the expiry clock of its old offsets.
                 self._ended.discard(group)
                 self._changed[group] = record.timestamp_ms
             return
-        # Any record of the group's own tells that a member came, went or was at work.
+        # The group's own records are written when a member joins, leaves or changes.
         self._touched[group] = max(record.timestamp_ms, self._touched.get(group, 0))
-        if number in _TELLING_TYPES or (number in GROUP_TYPES and raw.value is None):
+        if number in _PROTECTING_TYPES or (number in GROUP_TYPES and raw.value is None):
             self._changed[group] = record.timestamp_ms
             if raw.value is None and number in GROUP_TYPES:
                 self._ended.add(group)
@@ -140,21 +139,21 @@ class GroupLog:
         new = self._rules.new_coordinator
         in_transaction = batch.producer_id != -1 if new else batch.is_transactional
         if in_transaction and raw.value is not None:
-            self._held.setdefault(batch.producer_id, {})[key] = raw
+            self._pending.setdefault(batch.producer_id, {})[key] = raw
             return
-        if in_transaction and not new:  # it takes back what the transaction itself has written
-            self._held.get(batch.producer_id, {}).pop(key, None)
+        if in_transaction and not new:  # it removes what the transaction itself has written
+            self._pending.get(batch.producer_id, {}).pop(key, None)
             return
         self._latest[key] = raw
         if raw.value is None and self._rules.tombstone_drops_pending:
-            for held in self._held.values():
-                held.pop(key, None)
+            for pending in self._pending.values():
+                pending.pop(key, None)
 
     def _end_transaction(self, data: bytes, batch: Batch) -> None:
-        # Where a COMMIT overwrites even newer offsets, it may have done so with some that were
-        # written before this stretch.
+        # A COMMIT that overwrites even newer offsets may have done so with some from before this
+        # stretch.
         self.is_doubtful |= self._rules.commit_always_replaces
-        held = self._held.pop(batch.producer_id, None)
+        held = self._pending.pop(batch.producer_id, None)
         if not held:
             return
         for record in read_records(data, batch):
@@ -176,9 +175,9 @@ class GroupLog:
     # --- questions -------------------------------------------------------------------------
 
     def commit(self, group: str, partition: TopicPartition) -> Commit | None:
-        """Return the newest word on an offset that is in force.
+        """Return the newest record of an offset that is in effect.
 
-        :raises DecodeError: its value is of a version that nobody knows.
+        :raises DecodeError: its value is of an unknown version.
         """
         raw = self._latest.get(_offset_key(group, partition))
         if raw is None:
@@ -192,12 +191,12 @@ class GroupLog:
     def is_pending(self, group: str, partition: TopicPartition) -> bool:
         """Whether an open transaction holds a commit for an offset."""
         key = _offset_key(group, partition)
-        return any(key in held for held in self._held.values())
+        return any(key in held for held in self._pending.values())
 
     def pending(self, group: str) -> list[TopicPartition]:
-        """Return the partitions of which an open transaction holds a commit."""
+        """Return the partitions that open transactions hold commits for."""
         prefix = _text(group)
-        keys = {key for held in self._held.values() for key in held if key.startswith(prefix)}
+        keys = {key for held in self._pending.values() for key in held if key.startswith(prefix)}
         return sorted(TopicPartition(*_parts(key)[1:]) for key in keys)
 
     def holders(self, group: str) -> frozenset[int]:
@@ -205,16 +204,14 @@ class GroupLog:
         prefix = _text(group)
         return frozenset(
             producer
-            for producer, held in self._held.items()
+            for producer, held in self._pending.items()
             if any(key.startswith(prefix) for key in held)
         )
 
     def topic_id(self, group: str, partition: TopicPartition) -> UUID | None:
-        """Return the id of the topic that an offset in force was committed for; None where the
+        """Return the id of the topic that an offset in effect was committed for; None where the
         record has none (before v4, and in transactions)."""
-        raw = self._latest.get(_offset_key(group, partition))
-        record = None if raw is None else decode(raw.key, raw.value)
-        value = record.value if isinstance(record, Record) else None
+        value = _value(self._latest.get(_offset_key(group, partition)))
         found: UUID | None = getattr(value, "topic_id", None)
         return found if found is not None and found.int else None
 
@@ -223,24 +220,21 @@ class GroupLog:
 
         :raises DecodeError: it can't be read.
         """
-        raw = self._metadata.get(group)
-        record = None if raw is None else decode(raw.key, raw.value)
-        return record.value if isinstance(record, Record) else None
+        return _value(self._metadata.get(group))
 
     def regex_topics(self, group: str, regex: str) -> frozenset[str] | None:
         """Return the topics that a regular expression was resolved to (KIP-848)."""
         raw = self._regexes.get(REGULAR_EXPRESSION.to_bytes(2, "big") + _text(group) + _text(regex))
         if raw is None:
             return None
-        record = decode(raw.key, raw.value)
-        has_value = isinstance(record, Record) and record.value is not None
-        return frozenset(record.value.topics) if has_value else frozenset()  # type: ignore[union-attr]
+        value = _value(raw)
+        return frozenset() if value is None else frozenset(value.topics)
 
     def topics(self) -> dict[str, Counter[str]]:
-        """Count by group the offsets of each topic: those in force, and those still pending."""
+        """Count by group the offsets of each topic: those in effect, and those still pending."""
         keys = {key for key, raw in self._latest.items() if raw.value is not None}
         found: dict[str, Counter[str]] = {}
-        for key in keys.union(*self._held.values()):
+        for key in keys.union(*self._pending.values()):
             group, topic, _ = _parts(key)
             found.setdefault(group, Counter())[topic] += 1
         return found
@@ -250,15 +244,15 @@ class GroupLog:
         return self._touched.get(group)
 
     def free_since_ms(self, group: str, partition: TopicPartition) -> int:
-        """Return since when nothing has changed that could have protected an offset."""
+        """Return when an offset last lost something that could have protected it."""
         key = _offset_key(group, partition)
         raw = self._latest.get(key)
         times = [self._freed.get(key), self._changed.get(group), raw.written_ms if raw else None]
         return max((time for time in times if time is not None), default=0)
 
 
-class Part(NamedTuple):
-    """What was read of a partition: up to which offset, and from when on (None: all of it)."""
+class ScannedPart(NamedTuple):
+    """What was read of a partition: up to which offset, and since when (None: all of it)."""
 
     end: int
     before_ms: int | None
@@ -267,18 +261,18 @@ class Part(NamedTuple):
 def scan(
     cluster: Cluster, feeds: Mapping[int, Feed], since_ms: int | None = None, *,
     begins: Mapping[int, int] | None = None, small: int = 0,
-) -> Operation[dict[int, Part | KgError]]:  # fmt: skip
-    """Read partitions of ``__consumer_offsets`` to their ends; each may fail for itself.
+) -> Operation[dict[int, ScannedPart | KgError]]:  # fmt: skip
+    """Read partitions of ``__consumer_offsets`` to their ends; each may fail on its own.
 
-    :param feeds: what takes in the batches of each partition.
+    :param feeds: what takes the batches of each partition.
     :param since_ms: where reading begins; None: at the beginning.
     :param begins: the offsets where it begins instead, for some of the partitions.
-    :param small: a partition with so many records or fewer is read from its beginning all the same.
+    :param small: partitions with at most this many records are read from their beginning anyway.
     """
     partitions = [TopicPartition(TOPIC, number) for number in feeds]
     logs = yield from log_ranges(cluster, partitions, since_ms)
     ranges: dict[TopicPartition, Range] = {}
-    found: dict[int, Part | KgError] = {}
+    found: dict[int, ScannedPart | KgError] = {}
     for partition, log in logs.items():
         number = partition.partition
         if isinstance(log, KgError):
@@ -291,7 +285,7 @@ def scan(
         elif since_ms is not None and end - start > small:
             begin = log.at_time.offset if log.at_time is not None else end
         ranges[partition] = Range(min(max(begin, start), end), end)
-        found[number] = Part(end, None if begin <= start else since_ms)
+        found[number] = ScannedPart(end, None if begin <= start else since_ms)
 
     def take(partition: TopicPartition, _offset: int, data: bytes) -> None:
         number = partition.partition
@@ -310,6 +304,11 @@ def scan(
 
 def _offset_key(group: str, partition: TopicPartition) -> bytes:
     return _text(group) + _text(partition.topic) + partition.partition.to_bytes(4, "big")
+
+
+def _value(raw: _Raw | None) -> Any:
+    record = None if raw is None else decode(raw.key, raw.value)
+    return record.value if isinstance(record, Record) else None
 
 
 def _parts(key: bytes) -> tuple[str, str, int]:
