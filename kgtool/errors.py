@@ -1,38 +1,8 @@
-"""Every error kgtool raises on purpose, as one tree.
-
-::
-
-    KgError(message, hint=None)
-    ├── UsageError            2   wrong option, wrong argument, contradictory options
-    ├── ConfigError           2   a configuration or input file that cannot be used
-    ├── NetworkError          4   host and port are part of the message
-    │   ├── ResolveFailed         the name has no address
-    │   │   └── ResolvedTooLate   no name server answered in time
-    │   ├── ConnectFailed         nobody answers there
-    │   ├── ConnectionLost        the peer went away in the middle
-    │   ├── LoginLost             the broker went away when it had seen the login
-    │   ├── NotKafka              something answers there, but not a Kafka broker
-    │   ├── TlsFailed             the TLS handshake failed
-    │   ├── WrongCluster          another cluster answers than the one of the context
-    │   └── TimedOut              no answer within the time that was allowed
-    ├── AuthenticationError   4   the cluster refused the login
-    ├── ProtocolError         1   bytes that are no Kafka message
-    │   ├── DecodeError           what arrived can't be read
-    │   ├── EncodeError           what should be sent can't be written
-    │   ├── FrameError            the length or the correlation id is wrong
-    │   ├── IncompleteAnswer      an answer leaves out something that was asked for
-    │   └── UnsupportedVersion    both sides have no version of an API in common
-    ├── BrokerError           1   the broker answered with an error code
-    ├── MissingExtra          1   the command needs packages that are not installed
-    ├── SandboxError          1   the local Kafka could not be started, seeded or stopped
-    └── AnalysisError         1   the Spark job can't go on
-
-OutcomeUnknown (4) is the NetworkError of a change that was sent and never answered;
-ChangedMeanwhile, NotVerified and TopicRecreated (1) say what a change found instead.
+"""Every error that kgtool raises on purpose, as one tree below ``KgError``.
 
 ``exit_code`` is the exit status of a command that fails with this error alone (the contract's
 section 3). ``hint`` is the next thing a person can do. A failure of one item among many is not
-raised: it travels as a value to the renderer, and only the exit status tells of it globally.
+raised: it is a value up to the renderer, and only the exit status is global.
 """
 
 from __future__ import annotations
@@ -42,7 +12,7 @@ from contextlib import contextmanager
 
 
 class KgError(Exception):
-    """Something went wrong that a user can understand from one sentence."""
+    """An error that one sentence explains to a user."""
 
     exit_code = 1
     name = "ERROR"
@@ -68,7 +38,7 @@ class KgError(Exception):
 
 
 def unexpected(error: Exception) -> KgError:
-    """Say in a sentence what nobody has thought of."""
+    """Return the error for an exception that is a bug."""
     return KgError(
         f"Unexpected {type(error).__name__}: {' '.join(str(error).split())}",
         hint="This is a bug in kgtool; --debug shows where.",
@@ -91,10 +61,7 @@ class ConfigError(KgError):
 
 @contextmanager
 def readable(path: object) -> Iterator[None]:
-    """Read a file.
-
-    :raises ConfigError: it can't be read.
-    """
+    """Turn an OSError into a ConfigError that names the file."""
     try:
         yield
     except OSError as error:
@@ -129,9 +96,9 @@ class ConnectionLost(NetworkError):
 
 
 class LoginLost(NetworkError):
-    """The broker went away when it had seen what we log in with: some refuse a login so.
+    """The broker closed the connection after it had the credentials: some refuse a login so.
 
-    No ConnectionLost: those are tried again at once, and accounts may be locked after some tries.
+    Not a ConnectionLost: those are retried at once, and accounts may be locked after some tries.
     """
 
     name = "CONNECTION_LOST"
@@ -150,7 +117,7 @@ class TlsFailed(NetworkError):
 
 
 class WrongCluster(NetworkError):
-    """Another cluster answers than the one that the context was pinned to."""
+    """Another cluster answers than the one that the context is pinned to."""
 
     name = "WRONG_CLUSTER"
 
@@ -162,7 +129,7 @@ class TimedOut(NetworkError):
 
 
 class OutcomeUnknown(NetworkError):
-    """A change was sent, and nobody can tell whether it was made."""
+    """A change was sent and not answered, and whether it was made is unknown."""
 
     name = "OUTCOME_UNKNOWN"
 
@@ -174,7 +141,7 @@ class ChangedMeanwhile(KgError):
 
 
 class NotDone(KgError):
-    """The item failed in the plan and would not fail now; nobody has agreed to it."""
+    """The item failed in the plan and would not fail now; the user has not agreed to it."""
 
     name = "NOT_DONE"
 
@@ -206,25 +173,25 @@ class AuthenticationError(KgError):
 
 
 class ProtocolError(KgError):
-    """Bytes that are no Kafka message, in either direction."""
+    """Bytes that are not a Kafka message, in either direction."""
 
     name = "PROTOCOL"
 
 
 class DecodeError(ProtocolError):
-    """What arrived can't be read as the message that it should be."""
+    """A message that arrived can't be decoded."""
 
     name = "DECODE"
 
 
 class EncodeError(ProtocolError):
-    """What should be sent can't be written in the version that was agreed."""
+    """A message can't be encoded in the negotiated version."""
 
     name = "ENCODE"
 
 
 class FrameError(ProtocolError):
-    """A frame's length or correlation id is wrong: nothing after it can be trusted."""
+    """A frame's length or correlation id is wrong: the rest of the stream is unusable."""
 
     name = "FRAME"
 

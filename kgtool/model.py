@@ -1,7 +1,7 @@
-"""Domain records: what commands show, files hold and tests compare.
+"""Domain records: what commands show, files contain and tests compare.
 
-Plain ``NamedTuple`` s that import nothing of kgtool but the errors. Times are integers in
-milliseconds since the epoch and say so in their names; ``None`` means "not known" or "not there".
+Plain named tuples that import nothing of kgtool but the errors. Times are integers in milliseconds
+since the epoch and end in ``_ms``; ``None`` means "unknown" or "absent".
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class TopicPartition(NamedTuple):
 
 
 class TopicSpec(NamedTuple):
-    """What ``--topic`` names: a topic, and some of its partitions (None: all of them)."""
+    """A topic and some of its partitions (None: all of them), as in ``--topic``."""
 
     topic: str
     partitions: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        """Write it as ``--topic`` takes it: ``orders:0,1``."""
+        """Return it as ``--topic`` takes it: ``orders:0,1``."""
         numbers = "" if self.partitions is None else f":{','.join(map(str, self.partitions))}"
         return self.topic + numbers
 
     def covers(self, topic: str, partition: int) -> bool:
-        """Whether it names a partition."""
+        """Whether it includes a partition."""
         return topic == self.topic and (self.partitions is None or partition in self.partitions)
 
 
@@ -47,7 +47,7 @@ class Broker(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What an error is about; ``None`` where that part does not apply."""
+    """The subject of an error; ``None`` where that part does not apply."""
 
     group: str | None = None
     topic: str | None = None
@@ -69,16 +69,16 @@ class ItemError(NamedTuple):
     unreachable: bool = False
     """No broker answered for the item (exit status 4 if nothing else could be done)."""
     maybe_done: bool = False
-    """A request that changes the item may still be on its way."""
+    """A request that changes the item may still arrive."""
 
     @property
     def status(self) -> str:
-        """What a change's row says of it: ``failed``, ``changed-meanwhile`` or ``unknown``."""
+        """The status of a change's row: ``failed``, ``changed-meanwhile`` or ``unknown``."""
         return _STATUSES.get(self.name, "failed")
 
     @classmethod
     def of(cls, error: KgError, target: Target) -> ItemError:
-        """Describe an exception as the failure of one item."""
+        """Return an exception as the failure of one item."""
         code = error.code if isinstance(error, BrokerError) else None
         return cls(
             target, code, error.name, error.message, error.hint,
@@ -113,7 +113,7 @@ class Listing(NamedTuple):
 
     @property
     def consumer_groups(self) -> dict[str, str]:
-        """The groups that Kafka's ``--list`` shows, with their types ("" where none is known)."""
+        """The groups that Kafka's ``--list`` shows, with their types ("" where unknown)."""
         return {one.group: one.type or "" for one in self.groups if one.is_consumer_group}
 
 
@@ -124,9 +124,9 @@ Assignment = tuple[tuple[str, tuple[int, ...]], ...]
 class Member(NamedTuple):
     """One member of a group.
 
-    Epochs and the target are None for members of classic groups. ``is_classic`` tells the members
-    of a KIP-848 group that still speak the classic protocol (None where the broker doesn't say).
-    ``subscribed`` is None where the subscription cannot be read.
+    Epochs and the target are None for members of classic groups. ``is_classic``: a member of a
+    KIP-848 group that still uses the classic protocol (None where the broker doesn't say).
+    ``subscribed`` is None where the subscription can't be read.
     """
 
     member_id: str
@@ -166,7 +166,7 @@ class GroupDescription(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is a member, so that its offsets can be written from outside."""
+        """Whether it has no members, so that its offsets can be written from outside."""
         return self.state in ("Empty", "Dead")
 
     @property
@@ -178,7 +178,7 @@ class GroupDescription(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """What a coordinator holds for one partition of a group; epoch is None where there is none.
+    """A committed offset as its coordinator has it; the epoch is None where there is none.
 
     ``offset`` is None only where the first commit of a partition is still pending, and where a
     negative one is stored.
@@ -194,12 +194,11 @@ class CommittedOffset(NamedTuple):
 def same_commit(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
     """Whether two commits are the same: offset and metadata, and epoch where both know theirs.
 
-    No epoch (-1) is any: brokers before 2.1 have none (OffsetFetch before v5, KIP-320), and those
-    that store commits in the format of 2.0 (inter.broker.protocol.version) forget it when the
-    coordinator moves. So a commit of another client at the same offset without an epoch is not
-    told from the one before, as little as one with the same epoch: its consumer reads on from the
-    same place. Null metadata reads back as empty. A pending transaction changes nothing until it
-    ends.
+    No epoch (-1) equals any: brokers before 2.1 have none (OffsetFetch before v5, KIP-320), and
+    those that store commits in the format of 2.0 (inter.broker.protocol.version) lose it when the
+    coordinator moves. So another client's commit of the same offset without an epoch counts as
+    the same, as one with the same epoch does: its consumer continues from the same position. Null
+    metadata reads back as empty. A pending transaction changes nothing until it ends.
     """
     if one is None or one.offset is None or other is None or other.offset is None:
         return (one is None or one.offset is None) and (other is None or other.offset is None)
@@ -238,13 +237,13 @@ class OffsetRow(NamedTuple):
     lag_ms: int | None = None
     error: ItemError | None = None
     last_stable_offset: int | None = None
-    """Where a reader with read_committed stops; asked for with ``--committed``."""
+    """Where a reader with read_committed stops; only with ``--read-committed``."""
     is_pending: bool = False
-    """A transaction is about to change it, whatever else ``status`` has to say."""
+    """A transaction is about to change it, whatever ``status`` says."""
 
 
 class GroupOffsets(NamedTuple):
-    """One group's rows in Kafka's order: by member, then what nobody owns."""
+    """One group's rows in Kafka's order: by member, then the partitions without an owner."""
 
     description: GroupDescription
     rows: list[OffsetRow]
@@ -252,7 +251,7 @@ class GroupOffsets(NamedTuple):
 
 
 def has_failed(group: Any) -> bool:
-    """Whether something failed in a group: its ``error``, or one of its ``rows``, if it has any."""
+    """Whether a group, or one of its ``rows``, has an error."""
     rows = getattr(group, "rows", ())
     return group.error is not None or any(row.error is not None for row in rows)
 

@@ -1,6 +1,6 @@
 """Errors of answers that refuse as a whole, or that leave out an item.
 
-What an answer leaves out is unknown: neither absent nor an error code that no broker sent.
+An item that an answer leaves out is unknown: it is not absent, and no broker sent an error code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ T = TypeVar("T")
 
 
 def left_out(request: Any, what: str) -> KgError:
-    """Return the error of an item that the answer to a request (None: to one) leaves out.
+    """Return the error of an item that the answer to a request leaves out.
 
-    It is ``maybe_done``: a change may have been made. Asking again is worth a try.
+    It is ``maybe_done``, as a change may have been made, and worth a retry.
+
+    :param request: None where it is unknown which one it was.
     """
     answer = "The broker's answer" if request is None else f"The answer to {request.NAME}"
     error = IncompleteAnswer(
@@ -38,10 +40,10 @@ def refused(cluster: Cluster, broker: int, request: Any, reply: Any) -> BrokerEr
 
 
 def other_cluster(cluster: Cluster, reply: Any) -> WrongCluster | None:
-    """Return the error of Metadata that is about another cluster than all answers so far.
+    """Return the error of Metadata of another cluster than all answers so far.
 
-    Addresses may lead to two clusters, or a name to another one after a while; what was looked at,
-    agreed to and written down is about the first.
+    Addresses may lead to two clusters, or a name to another one after a while; plans and journals
+    are about the first.
     """
     if cluster.cluster_id is None or reply.cluster_id in (None, cluster.cluster_id):
         return None
@@ -55,28 +57,28 @@ def other_cluster(cluster: Cluster, reply: Any) -> WrongCluster | None:
 def named(
     cluster: Cluster, broker: int, requests: Iterable[str], error: BrokerError
 ) -> BrokerError:
-    """Say in an error which broker answers which requests with it."""
+    """Add to an error which broker answers which requests with it."""
     asked = " and ".join(sorted(requests))
     said = f"{peer_of(cluster, broker)} answers {asked} with {error.name}: {error.message}"
     return broker_error(error.code or 0, said, hint=error.hint)
 
 
 def noting(operation: Operation[T], requests: set[str]) -> Operation[T]:
-    """Run an operation and note the names of the requests that it makes itself."""
+    """Run an operation and collect the names of the requests that it makes itself."""
     value: Any = None
     while True:
         try:
-            wish = operation.send(value)
+            step = operation.send(value)
         except StopIteration as stop:
             result: T = stop.value
             return result
-        if isinstance(wish, list):
-            requests.update(call.request.NAME for call in wish)
-        value = yield wish
+        if isinstance(step, list):
+            requests.update(call.request.NAME for call in step)
+        value = yield step
 
 
 def peer_of(cluster: Cluster, broker: int) -> str:
-    """Return where a broker is, for messages."""
+    """Return a broker's address, for messages."""
     known = cluster.brokers.get(broker)
     if known is not None:
         return f"{known.host}:{known.port}"

@@ -1,8 +1,8 @@
-"""What is known of a cluster: brokers, coordinators, leaders, and how to find them out again.
+"""A cache of the cluster's brokers, coordinators and leaders, and the operations that fill it.
 
-State is only changed by the operations in this module. It is a cache: whatever an answer
-contradicts (NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER, a lost connection) is forgotten and looked
-up again until the command's time is up.
+Only the operations in this module change it. An entry that an answer contradicts (NOT_COORDINATOR,
+NOT_LEADER_OR_FOLLOWER, a lost connection) is dropped and looked up again until the command's time
+is up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out, named, noting, other_cluster, peer_of, refused
-from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather
+from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather, grouped
 from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
 from kgtool.errors import BrokerError, ConnectionLost, EncodeError, IncompleteAnswer, KgError
 from kgtool.model import Broker, TopicPartition
@@ -30,9 +30,9 @@ SEVERAL_KEYS = 4
 
 ANY_TRIES = 3
 
-_PASSING = (codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE,
-            codes.NOT_COORDINATOR)  # fmt: skip
-"""What coordinators answer while they move."""
+_MOVING = (codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE,
+           codes.NOT_COORDINATOR)  # fmt: skip
+"""Answers of coordinators that move."""
 
 NO_OFFSETS_TOPIC = (
     "The cluster has no topic __consumer_offsets: no group has committed anything yet, or its "
@@ -51,7 +51,7 @@ class TopicInfo(NamedTuple):
 
 
 class Cluster:
-    """The cache, and the address book that the network layer reads."""
+    """The cache; the network layer reads addresses from it."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
@@ -60,16 +60,16 @@ class Cluster:
         self.coordinators: dict[str, int] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.must_bootstrap = False
-        """Whether the next broker to be asked is one of the addresses that the user gave."""
+        """Whether the next request goes to one of the addresses that the user gave."""
 
     def forget_brokers(self) -> None:
-        """Begin with the user's addresses again: the brokers known are another cluster's by now."""
+        """Start again with the user's addresses: the known brokers may be another cluster's now."""
         self.brokers = {}
         self.coordinators.clear()
         self.must_bootstrap = True
 
     def learn(self, reply: Any) -> None:
-        """Take brokers, cluster id and topics from a Metadata response."""
+        """Store the brokers, cluster id and topics of a Metadata response."""
         self.brokers = {
             row.node_id: Broker(row.node_id, row.host, row.port, row.rack) for row in reply.brokers
         }
@@ -80,7 +80,7 @@ class Cluster:
                 self.topics[row.name] = _topic_info(row)
 
     def leader(self, partition: TopicPartition) -> int:
-        """Return the broker id of a partition's leader, -1 if there is none or it isn't known."""
+        """Return the broker id of a partition's leader, -1 if there is none or it is unknown."""
         topic = self.topics.get(partition.topic)
         return -1 if topic is None else topic.leaders.get(partition.partition, -1)
 
@@ -89,23 +89,20 @@ def _topic_info(row: Any) -> TopicInfo:
     leaders = {part.partition: part.leader_id for part in row.partitions}
     topic_id = row.topic_id if row.topic_id.int else None
     error = None
-    # 5 (LEADER_NOT_AVAILABLE) is said of single partitions; those have leader -1.
+    # LEADER_NOT_AVAILABLE (5) is about single partitions; those have leader -1.
     if row.error_code not in (codes.NONE, codes.LEADER_NOT_AVAILABLE):
-        said = NO_OFFSETS_TOPIC if _lacks_offsets_topic(row) else None
-        error = denied.explain(broker_error(row.error_code, said), denied.DESCRIBE, topic=row.name)
+        unknown = row.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION
+        message = NO_OFFSETS_TOPIC if unknown and row.name == "__consumer_offsets" else None
+        refusal = broker_error(row.error_code, message)
+        error = denied.explain(refusal, denied.DESCRIBE, topic=row.name)
     return TopicInfo(row.name, topic_id, leaders, error, bool(row.is_internal))
 
 
-def _lacks_offsets_topic(row: Any) -> bool:
-    unknown: bool = row.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION
-    return unknown and row.name == "__consumer_offsets"
-
-
 def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
-    """Ask whichever broker answers; a connection that breaks on the way is tried again.
+    """Ask any broker; a connection that breaks before the answer is retried.
 
-    Not so a change that was sent and not answered: it is for the caller to look what came of it.
-    That no broker can be reached at all is final: the network layer has tried them all.
+    Not so a change that was sent: the caller has to look whether it was made. That no broker can
+    be reached at all is final: the network layer has tried them all.
     """
     reply = yield from call(ANY, request, max_version)
     for attempt in range(ANY_TRIES):
@@ -121,10 +118,10 @@ def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
 
 
 def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operation[Any]:
-    """Ask for topics (None: all of them) and learn from the answer; return it, or a KgError.
+    """Send Metadata for topics (None: all of them), store the answer, and return it or a KgError.
 
-    An answer that is an error as a whole (KIP-1102), or names no broker, tells nothing of topics:
-    another is asked for until the command's time is up.
+    An answer that is an error as a whole (KIP-1102), or has no broker, is no answer: the request is
+    repeated until the command's time is up.
     """
     rows = None if topics is None else [metadata.RequestTopic(name=name) for name in topics]
     request = metadata.Request(topics=rows, allow_auto_topic_creation=False)
@@ -135,10 +132,10 @@ def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operati
         if isinstance(reply, KgError):
             return reply
         if not reply.error_code and reply.brokers:
-            stranger = other_cluster(cluster, reply)
-            if stranger is None:
+            wrong_cluster = other_cluster(cluster, reply)
+            if wrong_cluster is None:
                 cluster.learn(reply)
-            return stranger or reply
+            return wrong_cluster or reply
         failure = left_out(request, "the brokers")
         if reply.error_code:
             failure = refused(cluster, ANY, request, reply)
@@ -151,7 +148,7 @@ def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operati
 
 
 def fetch_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operation[None]:
-    """Learn the brokers, and the given topics (None: all of them; none by default).
+    """Fetch the brokers, and the given topics (None: all of them; none by default).
 
     :raises KgError: no broker answered.
     """
@@ -165,32 +162,32 @@ def fetch_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Opera
 
 
 def know_topic(cluster: Cluster, name: str) -> Operation[TopicInfo]:
-    """Look a topic up; where no broker tells of it, that is its error."""
+    """Fetch one topic; a failure is its error."""
     try:
         yield from fetch_metadata(cluster, [name])
     except KgError as error:
         return TopicInfo(name, None, {}, error)
-    found = cluster.topics[name]
-    if found.error is None and not found.leaders:
-        return found._replace(error=left_out(metadata.Request, f"the partitions of {name}"))
-    return found
+    topic = cluster.topics[name]
+    if topic.error is None and not topic.leaders:
+        return topic._replace(error=left_out(metadata.Request, f"the partitions of {name}"))
+    return topic
 
 
 def need_brokers(cluster: Cluster) -> Operation[None]:
-    """Learn the brokers if nobody did yet."""
+    """Fetch the brokers if none is known yet."""
     if not cluster.brokers:
         yield from fetch_metadata(cluster)
 
 
 def need_topics(cluster: Cluster, names: Iterable[str]) -> Operation[None]:
-    """Learn the topics that are not known yet."""
+    """Fetch the topics that are not known yet."""
     missing = sorted({name for name in names if name not in cluster.topics})
     if missing:
         yield from fetch_metadata(cluster, missing)
 
 
 def version_of(cluster: Cluster, to: int, request: Any) -> Operation[int | KgError]:
-    """Return the highest version of an API that a broker and kgtool share (-1: none)."""
+    """Return the highest version of an API that both a broker and kgtool have (-1: none)."""
     versions = yield Versions(to)
     if isinstance(versions, KgError):
         return versions
@@ -210,11 +207,14 @@ def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | 
 
 
 def unable(cluster: Cluster, homes: Mapping[str, int], api: Any) -> Operation[dict[str, KgError]]:
-    """Return the groups whose coordinator doesn't offer an API, and why; ``homes``: by group."""
-    lacks: dict[int, KgError | None] = {}
+    """Return the error of each group whose coordinator doesn't offer an API.
+
+    :param homes: the coordinator of each group.
+    """
+    errors: dict[int, KgError | None] = {}
     for broker in sorted(set(homes.values())):
-        lacks[broker] = yield from too_old(cluster, broker, api)
-    return {group: why for group, broker in homes.items() if (why := lacks[broker]) is not None}
+        errors[broker] = yield from too_old(cluster, broker, api)
+    return {group: why for group, broker in homes.items() if (why := errors[broker]) is not None}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -226,8 +226,8 @@ def find_coordinators(
 ) -> Operation[dict[str, int | KgError]]:
     """Return the coordinator of each group: a broker id, or why there is none.
 
-    A coordinator that is not available yet (the first use of a cluster creates
-    ``__consumer_offsets``) is asked for again until the command's time is up.
+    While a coordinator is not available (the first use of a cluster creates
+    ``__consumer_offsets``), the request is repeated until the command's time is up.
 
     :param wait: False asks once, and leaves COORDINATOR_NOT_AVAILABLE to the caller.
     """
@@ -276,7 +276,7 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
                 found.update({row.key: _learn_coordinator(cluster, row.key, row) for row in rows})
             elif not isinstance(reply, EncodeError):
                 found.update(dict.fromkeys(request.coordinator_keys, reply))
-            else:  # the broker that was asked is older than the one whose versions are known
+            else:  # this broker is older than the one whose versions are known
                 found.update((yield from _ask_one_by_one(cluster, request.coordinator_keys)))
     else:
         found = yield from _ask_one_by_one(cluster, groups)
@@ -285,7 +285,7 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
 
 
 def _ask_one_by_one(cluster: Cluster, groups: list[str]) -> Operation[dict[str, int | KgError]]:
-    """Ask for one group a request, which brokers of any age understand."""
+    """Send a request for each group, which brokers of any version understand."""
     requests = [find_coordinator.Request(key=group) for group in groups]
     replies = yield from gather([call_any(request, SEVERAL_KEYS - 1) for request in requests])
     return {
@@ -314,18 +314,20 @@ def by_coordinator(
 
     ``work`` returns, for every group it was given, a result or a ``KgError``. Groups whose
     coordinator moved, is loading or did not answer are looked up and asked again until the
-    command's time is up; what is unanswered then keeps its last real reason. ``work`` must be
-    safe to repeat. ``chunk`` bounds the groups of one request, so that no reply grows without
-    limit and the first ones arrive while the broker works on the rest.
+    command's time is up; after that they have their last error. ``work`` must be safe to repeat.
+    ``chunk`` bounds the groups of one request, so that replies are bounded too and the first ones
+    arrive while the broker works on the rest.
     """
     unique = list(dict.fromkeys(groups))
     located = yield from find_coordinators(cluster, unique, wait=False)
-    parts: dict[int, dict[str, int | KgError]] = {}
-    for group in unique:
-        node = located[group]
-        parts.setdefault(node if isinstance(node, int) else ANY, {})[group] = node
+    nodes = ((located[group], group) for group in unique)
+    parts = grouped((node if isinstance(node, int) else ANY, group) for node, group in nodes)
+    operations = [
+        _follow(cluster, {group: located[group] for group in ids}, work, chunk)
+        for ids in parts.values()
+    ]
     answers: dict[str, Any] = {}
-    for part in (yield from gather([_follow(cluster, p, work, chunk) for p in parts.values()])):
+    for part in (yield from gather(operations)):
         answers.update(part)
     return {group: answers[group] for group in unique}
 
@@ -333,15 +335,15 @@ def by_coordinator(
 def _follow(
     cluster: Cluster, located: dict[str, int | KgError], work: Work, chunk: int
 ) -> Operation[dict[str, Any]]:
-    """Ask for groups until all are answered or time is up, each round together: no storm."""
+    """Ask until all groups are answered or time is up, in rounds: no storm of requests."""
     answers: dict[str, Any] = {}
     attempt = 0
     while True:
         requests: set[str] = set()
         now = yield from _ask_located(located, work, chunk, requests)
         for group, answer in now.items():
-            told = _told(cluster, located[group], requests, answer)
-            answers[group] = keep_reason(answers.get(group), told)
+            named_answer = _with_source(cluster, located[group], requests, answer)
+            answers[group] = keep_reason(answers.get(group), named_answer)
         again = [g for g in now if _try_again(located[g], now[g], attempt)]
         if not again:
             return answers
@@ -353,9 +355,9 @@ def _follow(
         located = yield from find_coordinators(cluster, again, wait=False)
 
 
-def _told(cluster: Cluster, node: int | KgError, requests: set[str], answer: Any) -> Any:
-    """Name the broker and the request of an answer that should pass, and perhaps never does."""
-    if not isinstance(answer, BrokerError) or answer.code not in _PASSING:
+def _with_source(cluster: Cluster, node: int | KgError, requests: set[str], answer: Any) -> Any:
+    """Name the broker and the request of an error that should be temporary, but may not be."""
+    if not isinstance(answer, BrokerError) or answer.code not in _MOVING:
         return answer
     if isinstance(node, int):
         return named(cluster, node, requests, answer)
@@ -365,14 +367,9 @@ def _told(cluster: Cluster, node: int | KgError, requests: set[str], answer: Any
 def _ask_located(
     located: dict[str, int | KgError], work: Work, chunk: int, requests: set[str]
 ) -> Operation[dict[str, Any]]:
-    """Ask each coordinator once for its groups; one that is not known is its groups' answer."""
-    answers: dict[str, Any] = {}
-    per_broker: dict[int, list[str]] = {}
-    for group, node in located.items():
-        if isinstance(node, KgError):
-            answers[group] = node
-        else:
-            per_broker.setdefault(node, []).append(group)
+    """Ask each coordinator once; the error of an unknown one is its groups' answer."""
+    answers: dict[str, Any] = {g: node for g, node in located.items() if isinstance(node, KgError)}
+    per_broker = grouped((node, g) for g, node in located.items() if isinstance(node, int))
     asked = [(node, part) for node, ids in per_broker.items() for part in cut(ids, chunk)]
     parts = yield from gather([noting(work(*one), requests) for one in asked])
     for (_, ids), part in zip(asked, parts, strict=True):
@@ -384,7 +381,7 @@ def _try_again(node: int | KgError, reply: Any, attempt: int) -> bool:
     if isinstance(node, KgError):
         return _coordinator_may_appear(node, attempt)
     if isinstance(reply, BrokerError):
-        return reply.code in _PASSING
+        return reply.code in _MOVING
     return may_get_better(reply, attempt)
 
 

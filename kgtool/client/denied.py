@@ -1,9 +1,9 @@
-"""Which ACL is missing where a broker says no.
+"""Which ACL is missing where a broker refuses a request.
 
-Brokers say only that something was refused. What each API takes is in ``KafkaApis`` and in the
-documentation's table of operations and resources; measured: listing and describing take DESCRIBE
-on the group, deleting a group DELETE, deleting its offsets DELETE on the group and READ on the
-topic, writing them READ on both.
+Brokers don't tell. What each API needs is in ``KafkaApis`` and in the documentation's table of
+operations and resources; verified: listing and describing need DESCRIBE on the group, deleting a
+group DELETE, deleting its offsets DELETE on the group and READ on the topic, writing them READ on
+both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgtool.protocol.codes import broker_error
 
 
 class Need(NamedTuple):
-    """The ACL operation that an API takes on each kind of resource."""
+    """The ACL operation that an API needs on each type of resource."""
 
     group: str = "DESCRIBE"
     topic: str = "DESCRIBE"
@@ -31,7 +31,7 @@ COMMIT = Need(group="READ", topic="READ")
 def explain(
     error: KgError, need: Need, *, group: str | None = None, topic: str | None = None
 ) -> KgError:
-    """Add to a refusal which operation on which resource it takes; leave everything else alone."""
+    """Add to a refusal the ACL operation and resource that it needs; return others unchanged."""
     if not isinstance(error, BrokerError) or error.hint:
         return error
     if error.code == codes.GROUP_AUTHORIZATION_FAILED and group is not None:
@@ -45,7 +45,7 @@ def explain(
 
 
 def needs(code: int, message: str, operation: str, resource: str) -> BrokerError:
-    """Return a refusal that names the ACL operation, and on what, that is missing."""
+    """Return a refusal with the ACL operation and resource that is missing."""
     return broker_error(
         code, message, hint=f"It needs the ACL operation {operation} on {resource}."
     )

@@ -1,4 +1,4 @@
-"""Who leads a partition, and how leaders that move are followed."""
+"""Requests to the leaders of partitions, which may move."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
-from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather
+from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather, grouped
 from kgtool.client.retries import keep_reason, may_get_better
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
@@ -29,8 +29,8 @@ def by_leader(
     """Run ``work(broker, partitions)`` for each leader, side by side, and merge the answers.
 
     Unknown topics and partitions (3) and partitions without a leader (5) are final after one
-    refresh of the metadata: the Java client's endless retry of those is its 30 s hang. Where no
-    broker tells who leads them, that is their answer.
+    refresh of the metadata: the Java client retries those until its timeout of 30 s. Where Metadata
+    fails, its error is the answer of all.
     """
     wanted = list(dict.fromkeys(partitions))
     try:
@@ -57,19 +57,15 @@ def _ask_leaders(
 ) -> Operation[dict[TopicPartition, Any]]:
     """Ask each leader once for its partitions."""
     answers: dict[TopicPartition, Any] = {}
-    per_leader: dict[int, list[TopicPartition]] = {}
-    for partition in partitions:
-        leader = cluster.leader(partition)
+    running: list[Operation[dict[TopicPartition, Any]]] = []
+    for leader, led in grouped((cluster.leader(p), p) for p in partitions).items():
         if leader in cluster.brokers:
-            per_leader.setdefault(leader, []).append(partition)
+            running.append(work(leader, led))
         else:
-            answers[partition] = _no_leader(cluster, partition)
-    for part in (yield from gather([work(leader, ps) for leader, ps in per_leader.items()])):
+            answers.update({p: _no_leader(cluster, p) for p in led})
+    for part in (yield from gather(running)):
         answers.update(part)
-    return {
-        p: answers[p] if p in answers else left_out(None, f"{p.topic}-{p.partition}")
-        for p in partitions
-    }
+    return {p: answers[p] if p in answers else left_out(None, str(p)) for p in partitions}
 
 
 def _no_leader(cluster: Cluster, partition: TopicPartition) -> KgError:

@@ -1,10 +1,9 @@
-"""Changes whose answers get lost.
+"""Changes whose replies get lost.
 
 A request that was sent and not answered may have been carried out. Sending it again blindly could
-undo what somebody did in between: an offset that was committed after the deletion, a group that
-was made anew. So before anything is sent a second time, what is there now is compared with what
-was there before the first; and where that can't be found out, the item says so
-(``OutcomeUnknown``) instead of guessing.
+undo what another client did in between: an offset committed after the deletion, a re-created
+group. So before anything is sent a second time, the current value is compared with the one before
+the first; where that fails, the item is ``OutcomeUnknown``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 from kgtool.protocol import codes
 
 SEND_AGAIN = object()
-"""The verdict that nothing has happened."""
+"""The result of a look: the change was not made."""
 
 UNSETTLED = (
     codes.REQUEST_TIMED_OUT,
@@ -27,10 +26,10 @@ UNSETTLED = (
     codes.NOT_COORDINATOR,
     codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
-"""Answers to a change that may have been made all the same: the coordinator had written it to its
-log and did not hear in time that it was replicated, or lost the log's leadership meanwhile
-(``CoordinatorOperationExceptionHelper`` makes these of what the log said). A coordinator that
-loads its log has just taken over, perhaps from one that had the request; a look costs little."""
+"""Errors of a change that may have been made anyway: the coordinator had written it to its log and
+was not told in time that it was replicated, or lost the log's leadership meanwhile
+(``CoordinatorOperationExceptionHelper`` maps the log's errors to these). A coordinator that loads
+its log has just taken over, perhaps from one that had the request; a look costs little."""
 
 Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
@@ -41,17 +40,17 @@ def change_by_coordinator(
 ) -> Operation[dict[str, Any]]:  # fmt: skip
     """Run ``send(broker, groups)`` on each group's coordinator; return each group's answer.
 
-    :param look: called instead where an earlier answer got lost: per group, ``SEND_AGAIN``, the
+    :param look: called instead where an earlier reply got lost: per group, ``SEND_AGAIN``, the
         answer that was lost, or a ``KgError``.
     :param what: the end of the sentence "it is not known whether …".
-    :param first_look: called just before the first ``send``; returns the groups of which nothing
-        is to be sent, with their answers.
+    :param first_look: called just before the first ``send``; returns the groups that are not to be
+        sent, with their answers.
     """
     lost: dict[str, KgError] = {}
     silent: dict[str, int] = {}
 
     def hang_up(groups: Sequence[str]) -> Operation[None]:
-        """Close connections, so that what was sent can't arrive after the look."""
+        """Close connections, so that a request can't arrive after the look."""
         for broker in {silent.pop(group) for group in groups if group in silent}:
             yield HangUp(broker)
 
@@ -88,7 +87,7 @@ def change_by_coordinator(
 
 
 def is_unsettled(reply: Any) -> bool:
-    """Whether a change may have been made in spite of this answer."""
+    """Whether a change may have been made despite this answer."""
     return isinstance(reply, KgError) and (reply.maybe_done or reply.code in UNSETTLED)
 
 
@@ -100,7 +99,7 @@ def _remember(lost: dict[str, KgError], group: str, reply: Any) -> None:
 
 
 def _final(error: KgError, verdict: Any, what: str) -> Any:
-    """Say what became of a change whose last answer got lost, now that no time is left."""
+    """Return the answer for a change whose last reply got lost, after the final look."""
     if verdict is SEND_AGAIN:
         return error
     if not isinstance(verdict, KgError) or isinstance(verdict, ChangedMeanwhile):

@@ -1,6 +1,6 @@
-"""The contract between operations and whoever drives them.
+"""The contract between operations and their drivers.
 
-An operation is a generator. It yields what it wants and is sent what came of it:
+An operation is a generator. It yields requests of these types and is sent the result:
 
 ``[Call(to, request), …]``
     All calls are put in flight together, pipelined per broker; the answer is a list in the same
@@ -11,24 +11,23 @@ An operation is a generator. It yields what it wants and is sent what came of it
 ``Gather([operation, …])``
     Runs operations side by side, each at its own speed; the answer is the list of their results.
 ``Within(operation, share)``
-    Runs an operation in a share of the time that is left, so that whatever keeps it waiting
-    leaves time for what comes after it; the answer is its result.
+    Runs an operation in a share of the time that is left, so that time remains for what comes
+    after it; the answer is its result.
 ``Long(operation)``
     Runs an operation for as long as it makes progress, while the command's own time stands still;
     the answer is its result.
 ``Versions(to)``
     The versions that a broker offers, as ``{api key: (low, high)}``, or a ``KgError``. Costs no
     request: every connection asks for them anyway.
-
 ``HangUp(to)``
-    Closes the connection to a broker that owes an answer nobody waits for any more, so that the
-    request can't reach the broker later. The answer is ``None``.
+    Closes the connection to a broker with a request that was given up, so that it can't reach the
+    broker later. The answer is ``None``.
 
 ``return`` gives the result. What an operation of ``Gather`` or ``Within`` raises is raised where
-it is waited for, when the others have ended. Operations know no clock: when the time of a command
+it is waited for, when the others have ended. Operations have no clock: when the time of a command
 (or of ``Within``) is up, every call, old or new, is answered with ``DeadlineExceeded`` and every
-pause ends at once. An error whose ``maybe_done`` is set answers a request that was sent: only what
-is safe to repeat may be repeated then.
+pause ends at once. An error with ``maybe_done`` answers a request that was sent: it may only be
+repeated if that is safe.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 ANY = -1
-"""The address of whichever broker is connected, or can be."""
+"""The address of any broker that is connected, or can be."""
 
 
 class DeadlineExceeded(TimedOut):
-    """The time of the whole command is up: there is no point in trying again."""
+    """The time of the whole command is up: a retry is pointless."""
 
 
 class Call(NamedTuple):
@@ -102,10 +101,8 @@ Operation = Generator[Any, Any, T]
 
 BACKOFF_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Pauses between tries, the last one repeated (``retry.backoff.ms`` … ``retry.backoff.max.ms``)."""
-
-
 JITTER = 0.2
-"""``CommonClientConfigs.RETRY_BACKOFF_JITTER``: those who failed together don't return together."""
+"""``CommonClientConfigs.RETRY_BACKOFF_JITTER``: clients that fail together don't retry together."""
 
 
 def cut(items: Sequence[T], size: int) -> list[list[T]]:
@@ -114,7 +111,7 @@ def cut(items: Sequence[T], size: int) -> list[list[T]]:
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    """Return the values of each key, keys and values in the order in which they come."""
+    """Return the values of each key, keys and values in their order."""
     found: dict[K, list[T]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -143,8 +140,8 @@ def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
 
 
 READING_SHARE = 0.5
-"""Of the time that is left: what each step of reading may take before a change. A broker that is
-down then leaves something to the steps that follow, which no longer have to do with it."""
+"""Of the time that is left: the limit of each reading step before a change. A broker that is down
+then leaves time for the following steps, which may not need it."""
 
 
 def within(operation: Operation[T], share: float) -> Operation[T]:

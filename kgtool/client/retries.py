@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and which of two reasons is the one to tell."""
+"""Which failures are worth a retry, and which of two errors to report."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from kgtool.errors import (
 )
 
 PROTOCOL_TRIES = 3
-_SETTLED = (TlsFailed, ResolveFailed, NotKafka, WrongCluster)
+_PERMANENT = (TlsFailed, ResolveFailed, NotKafka, WrongCluster)
 
 
 def is_final(reply: object) -> bool:
-    """Whether asking again cannot change the answer."""
+    """Whether a retry can't change the answer."""
     return isinstance(reply, DeadlineExceeded) or not isinstance(reply, NetworkError)
 
 
 def is_permanent(error: KgError) -> bool:
-    """Whether asking the same broker again, however often, can't change an error."""
+    """Whether retries with the same broker, however many, can't change an error."""
     if isinstance(error, BrokerError):
         return not error.retriable
-    return isinstance(error, _SETTLED) or not may_get_better(error, 0)
+    return isinstance(error, _PERMANENT) or not may_get_better(error, 0)
 
 
 def may_get_better(reply: object, attempt: int) -> bool:
     """Whether a failure of one connection is worth another one.
 
-    Bytes that make no sense may be the fault of something on the way, but not many times over; and
-    a certificate, a name or a port that is wrong stays so.
+    Invalid bytes may come from something in between, but not many times in a row; and a wrong
+    certificate, name or port stays wrong.
     """
     if isinstance(reply, UnsupportedVersion):
         return False
-    if isinstance(reply, (ProtocolError, *_SETTLED)):
+    if isinstance(reply, (ProtocolError, *_PERMANENT)):
         return attempt < PROTOCOL_TRIES
     return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
 
 
 def keep_reason(before: Any, now: Any) -> Any:
-    """Prefer the reason of an earlier failure to the bare news that time is up."""
+    """Return the error of an earlier failure instead of a bare ``DeadlineExceeded``."""
     if isinstance(now, DeadlineExceeded) and isinstance(before, KgError):
         return before
     return now
