@@ -43,7 +43,7 @@ from kgtool.queries.log.expiry import Expiry, Question, find_expiries
 from kgtool.queries.log.export import ExportDirectory, Exported, export
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.fetch import fetch_committed
-from kgtool.queries.peek import Place, Record, find_places, read_around
+from kgtool.queries.peek import CommittedPosition, PeekedRecord, find_positions, read_around
 from kgtool.retention.generated_names import family
 from kgtool.text import DAY_MS
 
@@ -197,7 +197,7 @@ class ReadMethods(AdminConnection):
     def peek(
         self, group: str, topics: Topics | None = None, *, before: int = 0, after: int = 1,
         committed_only: bool = False,
-    ) -> dict[TopicPartition, list[Record] | KgError]:  # fmt: skip
+    ) -> dict[TopicPartition, list[PeekedRecord] | KgError]:  # fmt: skip
         """Return the records around a group's committed offsets, decompressed.
 
         By default the one that each partition's consumer reads next. Keys and values are bytes,
@@ -213,10 +213,10 @@ class ReadMethods(AdminConnection):
         """
         specs = [] if topics is None else arguments.specs(topics)
         before, after = arguments.whole("before", before), arguments.whole("after", after)
-        found: dict[TopicPartition, list[Record] | KgError] = {}
+        found: dict[TopicPartition, list[PeekedRecord] | KgError] = {}
         with self._lock:
-            for at, place in self._run(find_places(self._cluster, group, specs)).items():
-                if not isinstance(place, Place):
+            for at, place in self._run(find_positions(self._cluster, group, specs)).items():
+                if not isinstance(place, CommittedPosition):
                     found[at] = place
                     continue
                 reading = read_around(

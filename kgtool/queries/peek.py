@@ -28,16 +28,16 @@ from kgtool.text import shell_word
 _BYTES = 1 << 20
 _EMPTY_TRIES = 3
 _FAR = 10_000
-"""Offsets: farther back than ten times that nobody looks for records before the position."""
+"""Offsets: records before the position are searched for at most ten times as far back."""
 
 
 class NoCommit(KgError):
-    """There is nothing around which records could be shown."""
+    """There is no committed offset to show records around."""
 
     name = "NO_COMMIT"
 
 
-class Record(NamedTuple):
+class PeekedRecord(NamedTuple):
     """One record as it is in the log, decompressed; times in ms since the epoch.
 
     ``timestamp_type``: ``create`` (the producer's clock) or ``append`` (the broker's).
@@ -52,8 +52,8 @@ class Record(NamedTuple):
     leader_epoch: int | None
 
 
-class Place(NamedTuple):
-    """One partition: what is committed there, and the range of its log."""
+class CommittedPosition(NamedTuple):
+    """The committed offset of one partition, and the range of its log."""
 
     partition: TopicPartition
     offset: int
@@ -61,7 +61,7 @@ class Place(NamedTuple):
     end: int
 
     def window(self, before: int, after: int) -> Window:
-        """Return what to read for so many records on both sides of the committed offset."""
+        """Return what to read for some records on both sides of the committed offset."""
         position = min(max(self.offset, self.start), self.end)
         start = max(self.start, position - before)
         end = self.end if after else position
@@ -71,8 +71,8 @@ class Place(NamedTuple):
 class Window(NamedTuple):
     """What to read of a partition: from ``start`` up to, not including, ``end``.
 
-    ``position`` is the committed offset; of the records from there on ``after`` are wanted, and of
-    those before it the last ``before``.
+    Of the records before ``position``, the committed offset, the last ``before`` are returned, and
+    of the others the first ``after``.
     """
 
     partition: TopicPartition
@@ -82,10 +82,10 @@ class Window(NamedTuple):
     before: int
     after: int
 
-    def wider(self, records: Sequence[Record], log_start: int) -> Window | None:
-        """Return a window that begins earlier, where records before the position are missing.
+    def wider(self, records: Sequence[PeekedRecord], log_start: int) -> Window | None:
+        """Return a window that begins earlier; None if there are enough records or no more.
 
-        Compaction and the markers of transactions leave offsets without a record.
+        Compaction and transaction markers leave offsets without a record.
         """
         found = sum(record.offset < self.position for record in records)
         is_near = 0 < self.position - self.start < _FAR
@@ -96,15 +96,15 @@ class Window(NamedTuple):
 
 
 # ---------------------------------------------------------------------------------------------
-# Where to look
+# The committed offsets
 
 
-def find_places(
+def find_positions(
     cluster: Cluster, group: str, topics: Sequence[TopicSpec]
-) -> Operation[dict[TopicPartition, Place | KgError]]:
-    """Find a group's committed offsets in their logs; without ``topics`` all of them.
+) -> Operation[dict[TopicPartition, CommittedPosition | KgError]]:
+    """Return a group's committed offsets and their logs; without ``topics`` all of them.
 
-    :raises NoCommit: there is none.
+    :raises NoCommit: the group has none.
     :raises KgError: the group's offsets can't be read.
     """
     committed = (yield from fetch_committed(cluster, [group]))[group]
@@ -112,13 +112,12 @@ def find_places(
         raise committed
     asked = _selected(committed, topics)
     if not asked:
-        raise (yield from _nothing(cluster, group, bool(topics)))
+        raise (yield from _no_commit(cluster, group, bool(topics)))
     ends = yield from log_ends(cluster, asked)
-    return {at: _place(at, committed.get(at), ends[at]) for at in asked}
+    return {at: _position(at, committed.get(at), ends[at]) for at in asked}
 
 
-def _nothing(cluster: Cluster, group: str, is_partial: bool) -> Operation[KgError]:
-    """Say why there is no place to look at."""
+def _no_commit(cluster: Cluster, group: str, is_partial: bool) -> Operation[KgError]:
     found = (yield from describe_other_groups(cluster, [group]))[group]
     if isinstance(found, OtherGroup) and found.description.type == "share":
         return NoCommit(
@@ -143,15 +142,16 @@ def _selected(committed: Any, topics: Sequence[TopicSpec]) -> list[TopicPartitio
     return list(dict.fromkeys(asked))
 
 
-def _place(partition: TopicPartition, value: Any, ends: LogEnds) -> Place | KgError:
+def _position(
+    partition: TopicPartition, value: CommittedOffset | KgError | None, ends: LogEnds
+) -> CommittedPosition | KgError:
     if isinstance(value, KgError):
         return value
-    offset = value.offset if isinstance(value, CommittedOffset) else None
     if isinstance(ends.end, KgError):
         return ends.end
-    if offset is None:
+    if value is None or value.offset is None:
         return NoCommit(f"Nothing is committed for {partition}.")
-    return Place(partition, offset, ends.start or 0, ends.end)
+    return CommittedPosition(partition, value.offset, ends.start or 0, ends.end)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -159,15 +159,20 @@ def _place(partition: TopicPartition, value: Any, ends: LogEnds) -> Place | KgEr
 
 
 def read_around(
-    cluster: Cluster, place: Place, before: int, after: int, *, committed_only: bool = False
-) -> Operation[list[Record]]:
-    """Return the records around a committed offset, in their order; needs READ on the topic.
+    cluster: Cluster,
+    place: CommittedPosition,
+    before: int,
+    after: int,
+    *,
+    committed_only: bool = False,
+) -> Operation[list[PeekedRecord]]:
+    """Return the records around a committed offset, in log order; needs READ on the topic.
 
     :param committed_only: without records of open or aborted transactions (KIP-98).
     :raises KgError: they can't be read.
     """
     window: Window | None = place.window(before, after)
-    records: list[Record] = []
+    records: list[PeekedRecord] = []
     while window is not None:
         records = yield from read_window(cluster, window, committed_only=committed_only)
         window = window.wider(records, place.start)
@@ -176,10 +181,10 @@ def read_around(
 
 def read_window(
     cluster: Cluster, window: Window, *, committed_only: bool = False
-) -> Operation[list[Record]]:
-    """Return the records of one window, in their order."""
-    read: deque[Record] = deque(maxlen=window.before)
-    unread: list[Record] = []
+) -> Operation[list[PeekedRecord]]:
+    """Return the records of one window, in log order."""
+    read: deque[PeekedRecord] = deque(maxlen=window.before)
+    unread: list[PeekedRecord] = []
     position = window.start
     attempt = empty = 0
     if window.start >= window.end or window.before + window.after == 0:
@@ -188,7 +193,7 @@ def read_window(
     while position < window.end and empty < _EMPTY_TRIES:
         row = yield from _fetch(cluster, window.partition, position, committed_only)
         if isinstance(row, KgError):
-            _refuse(row)
+            _raise_if_final(row)
             yield backoff(attempt)
             attempt += 1
             yield from fetch_metadata(cluster, [window.partition.topic])
@@ -208,8 +213,7 @@ def read_window(
     return [*read, *unread]
 
 
-def _refuse(error: KgError) -> None:
-    """Raise what will not get better by asking again."""
+def _raise_if_final(error: KgError) -> None:
     if isinstance(error, BrokerError) and error.code == codes.OFFSET_OUT_OF_RANGE:
         raise KgError("The records were removed from the log meanwhile.")
     if not (error.retriable if isinstance(error, BrokerError) else not is_final(error)):
@@ -230,8 +234,8 @@ def _fetch(
     return broker_error(row.error_code) if row.error_code else row
 
 
-def _batches(row: Any, committed_only: bool) -> Iterator[tuple[int, Sequence[Record]]]:
-    """Yield of each batch that a fetch brought its last offset, and its records."""
+def _batches(row: Any, committed_only: bool) -> Iterator[tuple[int, Sequence[PeekedRecord]]]:
+    """Yield the last offset and the records of each batch."""
     data = row.records or b""
     listed = row.aborted_transactions or () if committed_only else ()
     aborted = Aborted((one.producer_id, one.first_offset) for one in listed)
@@ -239,11 +243,11 @@ def _batches(row: Any, committed_only: bool) -> Iterator[tuple[int, Sequence[Rec
         yield batch.last_offset, [] if aborted.hides(batch) else _records(data, batch)
 
 
-def _records(data: bytes, batch: Batch) -> Sequence[Record]:
+def _records(data: bytes, batch: Batch) -> Sequence[PeekedRecord]:
     kind = "append" if batch.is_append_time else "create"
     epoch = batch.leader_epoch(data)
     return [
-        Record(
+        PeekedRecord(
             raw.offset,
             raw.timestamp_ms if raw.timestamp_ms >= 0 else None,
             kind if raw.timestamp_ms >= 0 else None,

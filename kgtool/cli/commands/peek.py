@@ -18,7 +18,7 @@ from kgtool.config import Settings
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.net.session import Session
-from kgtool.queries.peek import Place, Record, find_places, read_around
+from kgtool.queries.peek import CommittedPosition, PeekedRecord, find_positions, read_around
 from kgtool.text import counted, escape
 
 FORMATS = ("auto", "text", "json", "hex")
@@ -79,23 +79,25 @@ def command(
 
 def _places(
     session: Session, output: Output, group: str, topics: Sequence[TopicSpec]
-) -> list[Place]:
+) -> list[CommittedPosition]:
     """Find the committed offsets; report partitions that can't be shown."""
     try:
-        asked = session.run(find_places(session.cluster, group, topics))
+        asked = session.run(find_positions(session.cluster, group, topics))
     except KgError as error:
         output.failed(ItemError.of(error, Target(group)))
         return []
     places = []
     for partition, found in asked.items():
-        if isinstance(found, Place):
+        if isinstance(found, CommittedPosition):
             places.append(found)
         else:
             output.failed(ItemError.of(found, Target(group, *partition)))
     return places
 
 
-def _peek(session: Session, output: Output, group: str, place: Place, options: PeekOptions) -> None:
+def _peek(
+    session: Session, output: Output, group: str, place: CommittedPosition, options: PeekOptions
+) -> None:
     try:
         reading = read_around(
             session.cluster, place, options.before, options.after,
@@ -117,7 +119,7 @@ def _peek(session: Session, output: Output, group: str, place: Place, options: P
     output.done += 1
 
 
-def _remaining(place: Place) -> str:
+def _remaining(place: CommittedPosition) -> str:
     log = f"the log has {place.start} to {place.end}"
     if place.offset > place.end:
         return f"{log}: beyond its end, which was truncated or re-created"
@@ -130,7 +132,7 @@ def _remaining(place: Place) -> str:
 
 
 def _row(
-    group: str, place: Place, record: Record, is_next: bool, options: PeekOptions
+    group: str, place: CommittedPosition, record: PeekedRecord, is_next: bool, options: PeekOptions
 ) -> dict[str, Any]:
     key, key_encoding = decoded(record.key, options.keys)
     value, value_encoding = decoded(record.value, options.values)

@@ -1,4 +1,4 @@
-"""By which rules a broker removes offsets: its release, its coordinator and its configuration."""
+"""The rules by which a broker removes offsets: of its release, coordinator and configuration."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ UNKNOWN_RULES = "UNKNOWN_RULES"
 
 
 class BrokerRules(NamedTuple):
-    """What one broker does with offsets.
+    """The rules and settings of one broker.
 
     ``retention_ms`` and ``interval_ms`` (between two checks) are None where ``error`` says why.
-    The release is a lower bound, as fine as the rules need it. Where ``is_kafka`` is False neither
-    says anything: the broker removes offsets by rules of its own.
+    The release is a lower bound, as precise as the rules need it. Where ``is_kafka`` is False
+    neither applies: the broker removes offsets by its own rules.
     """
 
     rules: RuleSet
@@ -46,12 +46,11 @@ def rules_of(
 ) -> Operation[dict[int, BrokerRules | KgError]]:
     """Return the rules of each broker, by its id; a KgError for one that does not answer.
 
-    The configuration takes DESCRIBE_CONFIGS on the cluster. Without it only the release is known,
-    and the coordinator of a 3.7 - 3.9 broker is taken for the Scala one, their default.
+    The configuration needs DESCRIBE_CONFIGS on the cluster. Without it only the release is known,
+    and a 3.7 - 3.9 broker is assumed to have the Scala coordinator, their default.
     """
     ids = sorted(set(brokers))
-    answers = yield from gather([broker_configs(cluster, CONFIGS, ids), offered_by(ids)])
-    configs, offered = answers
+    configs, offered = yield from gather([broker_configs(cluster, CONFIGS, ids), offered_by(ids)])
     return {broker: _rules(offered[broker], configs[broker]) for broker in ids}
 
 
@@ -88,8 +87,8 @@ def _rules(
 
 def _set(version: tuple[int, int], *, new: bool) -> RuleSet:
     rules = rules_for_broker(version, new_coordinator=new)
-    # 2.1 is the lower bound for 2.2 too, and the oddity of 2.1.x concerns only what it would have
-    # removed at once.
+    # 2.1 is the lower bound for 2.2 too, and the bug of 2.1.x only matters for offsets that it
+    # removes at once.
     return RULES_2_1 if rules == RULES_2_1_X else rules
 
 

@@ -1,4 +1,4 @@
-"""Where groups live: the partition of ``__consumer_offsets``, its leader and the coordinator."""
+"""The partition of ``__consumer_offsets`` of groups, its leader and their coordinator."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kgtool.queries.cluster.offsets_partition import TOPIC, java_hash, offsets_p
 
 
 class Placement(NamedTuple):
-    """Where one group lives; None where nobody could tell.
+    """Where one group is; None is unknown.
 
-    ``coordinator`` is what FindCoordinator says, ``leader`` (broker id, -1: none) what Metadata
-    says of the group's partition: they differ for a moment while a coordinator moves.
-    ``is_loading``: the coordinator answers COORDINATOR_LOAD_IN_PROGRESS (14).
+    ``coordinator`` comes from FindCoordinator, ``leader`` (broker id, -1: none) from the Metadata
+    of the group's partition: they differ for a moment while a coordinator moves. ``is_loading``:
+    the coordinator answers COORDINATOR_LOAD_IN_PROGRESS (14).
     """
 
     group: str
@@ -37,21 +37,18 @@ class Placement(NamedTuple):
     error: ItemError | None = None
 
 
-class Whereabouts(NamedTuple):
-    """The answer: one placement a group, in the order asked, and why parts of it are unknown.
-
-    Those are the partitions, and whether coordinators that don't answer, or refuse, are loading.
-    """
+class Placements(NamedTuple):
+    """One placement a group, in the order asked, and the errors of what is unknown of them."""
 
     placements: list[Placement]
     errors: Sequence[ItemError] = ()
 
 
-def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabouts]:
-    """Say where groups live; they need not exist, for the name alone decides.
+def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Placements]:
+    """Return where groups are; they need not exist, for the name alone decides.
 
-    Asks once whether a coordinator is loading: one that is not known yet, or moves, is waited for
-    half of the time that is left.
+    Whether a coordinator is loading is asked once; half of the time that is left is spent on
+    waiting for coordinators that are not known yet, or move.
 
     :raises KgError: no broker answered.
     """
@@ -65,7 +62,7 @@ def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabo
     placements = [
         _placement(cluster, group, found[group], partitions, loading.get(group)) for group in unique
     ]
-    return Whereabouts(placements, errors)
+    return Placements(placements, errors)
 
 
 def _placement(
@@ -109,7 +106,7 @@ def _partitions(cluster: Cluster) -> Operation[dict[int, Any] | KgError]:
 def _loading(
     found: Mapping[str, int | KgError],
 ) -> Operation[tuple[dict[str, bool], list[ItemError]]]:
-    """Ask each coordinator for its groups: a partition that is being loaded answers 14."""
+    """Describe each coordinator's groups: where a partition is being loaded the answer is 14."""
     parts = grouped((node, group) for group, node in found.items() if isinstance(node, int))
     asked = [call(node, describe_groups.Request(groups=ids)) for node, ids in parts.items()]
     answers: dict[str, bool] = {}
@@ -119,7 +116,7 @@ def _loading(
             errors.append(ItemError.of(reply, Target(broker=node)))
             continue
         for row in reply.groups:
-            if row.error_code in _TELLING:
+            if row.error_code in _LOADING_KNOWN:
                 answers[row.group_id] = row.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
             else:
                 error = broker_error(row.error_code, row.error_message)
@@ -128,9 +125,9 @@ def _loading(
     return answers, errors
 
 
-_TELLING = (codes.NONE, codes.GROUP_ID_NOT_FOUND, codes.NOT_COORDINATOR,
-            codes.COORDINATOR_LOAD_IN_PROGRESS)  # fmt: skip
-"""Answers to DescribeGroups that say whether a coordinator is loading."""
+_LOADING_KNOWN = (codes.NONE, codes.GROUP_ID_NOT_FOUND, codes.NOT_COORDINATOR,
+                  codes.COORDINATOR_LOAD_IN_PROGRESS)  # fmt: skip
+"""Answers to DescribeGroups that show whether a coordinator is loading."""
 
 
 def _is_loading(node: object) -> bool:

@@ -1,8 +1,8 @@
-"""Which partition of ``__consumer_offsets`` a group lives in.
+"""The partition of ``__consumer_offsets`` that has all records of a group.
 
 ``GroupMetadataManager.partitionFor``: ``Utils.abs(groupId.hashCode) % partitions``, with Java's
 hash over UTF-16 units, so that characters beyond the Basic Multilingual Plane count as their two
-surrogates. All records of one group are in that one partition.
+surrogates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def java_hash(text: str) -> int:
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """Return the partition of ``__consumer_offsets``, which has ``partitions`` of them.
+    """Return a group's partition of ``__consumer_offsets``, which has ``partitions``.
 
     >>> offsets_partition("polygenelubricants", 50)
     0

@@ -1,6 +1,6 @@
-"""What the cluster allows this login to do (authorized operations, KIP-430).
+"""The operations that this login is authorized for (KIP-430).
 
-Where no authorizer is configured, brokers answer that everything is allowed.
+Without an authorizer brokers answer that everything is allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, describe_cluster, describe_groups, metadata
 
 NOT_SAID = -(2**31)
-"""What the bit field holds where the broker did not say."""
+"""The bit field where the broker did not fill it."""
 
 _BITS = {
     3: "READ", 4: "WRITE", 5: "CREATE", 6: "DELETE", 7: "ALTER", 8: "DESCRIBE",
@@ -28,9 +28,9 @@ Operations = frozenset[str]
 
 
 class Permissions(NamedTuple):
-    """Operations that are allowed, by ACL name; None where the cluster doesn't tell.
+    """Authorized operations, by ACL name; None where they are unknown.
 
-    ``errors``: why it doesn't, where a broker did not answer at all.
+    ``errors``: of brokers that did not answer at all.
     """
 
     group: Operations | None
@@ -40,7 +40,7 @@ class Permissions(NamedTuple):
 
 
 def permissions(cluster: Cluster, group: str, topics: Sequence[str]) -> Operation[Permissions]:
-    """Ask what may be done with a group, its topics and the cluster: one round trip each."""
+    """Ask for the operations on a group, its topics and the cluster: one round trip each."""
     errors: list[KgError] = []
     group_part, cluster_part, topic_part = yield from gather(
         [
@@ -93,12 +93,12 @@ def _of_cluster(cluster: Cluster, errors: list[KgError]) -> Operation[Operations
     if isinstance(bits, KgError):
         errors.append(bits)
         return None
-    # Whoever may not DESCRIBE the cluster is told nothing of what else is allowed.
+    # Without DESCRIBE on the cluster all other bits are 0 too.
     return _operations(bits) or None
 
 
 def operations_on_cluster(cluster: Cluster) -> Operation[int | KgError]:
-    """Return the bits of what is allowed on the cluster (DescribeCluster), or ``NOT_SAID``."""
+    """Return the bit field of the cluster (DescribeCluster), or ``NOT_SAID``."""
     request = describe_cluster.Request(include_cluster_authorized_operations=True)
     version = yield from version_of(cluster, ANY, request)
     if isinstance(version, KgError) or version < 0:
@@ -131,9 +131,9 @@ def _of_topics(
         is_answer = not isinstance(reply, KgError)
         errors.append(refused(cluster, ANY, request, reply) if is_answer else reply)
         return found
-    told = {row.name: row for row in reply.topics}
+    rows = {row.name: row for row in reply.topics}
     for name in topics:
-        row = told.get(name)
+        row = rows.get(name)
         if row is None:
             errors.append(left_out(request, f"topic {name}"))
         elif row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:

@@ -1,7 +1,7 @@
-"""The offsets that coordinators hold (OffsetFetch), many groups in one request.
+"""Committed offsets from coordinators (OffsetFetch), many groups in one request.
 
-Asked with ``require_stable`` (KIP-447), so that a pending transaction shows as such instead of as
-the old value; only the partitions that answer 88 are asked once more without.
+With ``require_stable`` (KIP-447), so that a pending transaction shows as such instead of as the old
+value; only the partitions that answer UNSTABLE_OFFSET_COMMIT (88) are asked again without.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ NAMES_VERSION = 9
 """The last version with topic names; v10 asks by topic id, and a null-topics reply has no names."""
 
 STABLE = 7
-"""The first version that tells of pending transactions (KIP-447): Kafka 2.5."""
+"""The first version that reports pending transactions (KIP-447): Kafka 2.5."""
 
 _new = tuple.__new__
-"""Makes a named tuple without its constructor: once for each of perhaps a million offsets."""
+"""Makes a named tuple without its constructor, for perhaps a million offsets."""
 
 Committed = dict[TopicPartition, "CommittedOffset | KgError"]
 """A group's offsets; a partition that could not be read has its error."""
 
-TopicNames = Mapping["UUID | None", str] | None
 TopicIds = Mapping[str, "UUID | None"]
 
 
 def offsets_of(
     committed: Committed | KgError, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Return the offsets that are there, sorted or in the order of ``partitions``.
+    """Return the offsets without errors, sorted or in the order of ``partitions``.
 
-    One that is only pending, the first of its partition, is no offset yet.
+    A pending first commit is not an offset yet.
     """
     values: dict[TopicPartition, CommittedOffset] = {}
     known = {} if isinstance(committed, KgError) else committed
@@ -56,9 +55,9 @@ def offsets_of(
 def fetch_committed(
     cluster: Cluster, groups: Sequence[str]
 ) -> Operation[dict[str, Committed | KgError]]:
-    """Return all committed offsets of each group (null topics, KIP-88), or why they can't be had.
+    """Return all committed offsets of each group (null topics, KIP-88), or an error.
 
-    A group that does not exist has none: OffsetFetch doesn't tell the two apart.
+    A group that does not exist has none: OffsetFetch makes no difference.
     """
     return (yield from by_coordinator(cluster, groups, partial(fetch_on, cluster)))
 
@@ -74,20 +73,18 @@ def fetch_on(
 
 
 def _fetch(
-    broker: int, version: int, wanted: Mapping[str, Sequence[TopicPartition] | None], ids: TopicIds
+    broker: int, version: int, groups: Mapping[str, Sequence[TopicPartition] | None], ids: TopicIds
 ) -> Operation[dict[str, Committed | KgError]]:
     """Fetch offsets of groups from their coordinator; ask again where a transaction is pending.
 
-    :param wanted: the partitions of each group; None is all with an offset.
+    :param groups: the partitions of each group; None is all with an offset.
     :param ids: asks by the topics' ids (v10). A topic that was re-created since answers
         UNKNOWN_TOPIC_ID (100). An offset that was committed for an earlier topic of the name is
         not found.
     """
-    replies = yield from pipelined(_calls(broker, version, wanted, version >= STABLE, ids))
-    names = (
-        {ids[p.topic]: p.topic for parts in wanted.values() for p in parts or ()} if ids else None
-    )
-    found: dict[str, Any] = _read(version, list(wanted), replies, names)
+    replies = yield from pipelined(_calls(broker, version, groups, version >= STABLE, ids))
+    names = {topic_id: name for name, topic_id in ids.items()}
+    found: dict[str, Any] = _read(version, list(groups), replies, names)
     pending = {
         group: parts
         for group, committed in found.items()
@@ -95,7 +92,7 @@ def _fetch(
     }
     if pending:
         again = yield from pipelined(_calls(broker, version, pending, False, {}))
-        for group, old in _read(version, list(pending), again).items():
+        for group, old in _read(version, list(pending), again, {}).items():
             _mark_pending(found[group], pending[group], old)
     return found
 
@@ -122,7 +119,7 @@ def _mark_pending(committed: Committed, parts: list[TopicPartition], old: Any) -
 def _calls(
     broker: int, version: int, groups: Mapping[str, Any], stable: bool, ids: TopicIds
 ) -> list[Call]:
-    """Make the requests: one from v8 on (KIP-709), else one a group."""
+    """Return the requests: one from v8 on (KIP-709), else one for each group."""
     api = offset_fetch
     if version >= 8:
         rows = [
@@ -150,30 +147,33 @@ def _topics(row: Any, partitions: Sequence[TopicPartition] | None, ids: TopicIds
 
 
 def _read(
-    version: int, groups: list[str], replies: list[Any], names: TopicNames = None
+    version: int, groups: list[str], replies: list[Any], names: Mapping[UUID | None, str]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if version >= 8:
-        reply = replies[0]
-        if isinstance(reply, KgError):
-            return dict.fromkeys(groups, reply)
-        for row in reply.groups:
-            found[row.group_id] = _committed(row.group_id, row, names)
-    else:
-        for group, reply in zip(groups, replies, strict=True):
-            found[group] = reply if isinstance(reply, KgError) else _committed(group, reply)
-    missing = {g: left_out(offset_fetch.Request, f"group {g}") for g in groups if g not in found}
-    return {group: missing.get(group, found.get(group)) for group in groups}
+    if version < 8:
+        return {
+            group: reply if isinstance(reply, KgError) else _committed(group, reply, {})
+            for group, reply in zip(groups, replies, strict=True)
+        }
+    (reply,) = replies
+    if isinstance(reply, KgError):
+        return dict.fromkeys(groups, reply)
+    rows = {row.group_id: row for row in reply.groups}
+    return {
+        group: _committed(group, rows[group], names)
+        if group in rows
+        else left_out(offset_fetch.Request, f"group {group}")
+        for group in groups
+    }
 
 
-def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | KgError:
+def _committed(group: str, row: Any, names: Mapping[UUID | None, str]) -> Committed | KgError:
     if row.error_code == codes.GROUP_ID_NOT_FOUND:
-        return {}  # some brokers tell a group that does not exist from one without offsets
+        return {}  # some brokers distinguish missing groups from those without offsets
     if row.error_code:
         return denied.explain(broker_error(row.error_code), denied.DESCRIBE, group=group)
     offsets: Committed = {}
     for topic in row.topics:
-        name = topic.name if names is None else names.get(topic.topic_id, "")
+        name = names.get(topic.topic_id, "") if names else topic.name
         # By position, in the order of ``offset_fetch.Partition``: twice as fast as by name.
         for number, offset, epoch, metadata, error_code, _ in topic.partitions:
             at = _new(TopicPartition, (name, number))
@@ -183,7 +183,7 @@ def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | Kg
                 continue
             offsets[at] = _new(
                 CommittedOffset,
-                # Brokers store negative offsets too; to their clients that is no commit.
+                # Brokers store negative offsets too; clients take them for no commit.
                 (offset if offset >= 0 else None, epoch if epoch >= 0 else None, metadata, False),
             )
     return offsets
@@ -193,11 +193,14 @@ def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | Kg
 # The committed offsets of chosen partitions (OffsetFetch with topics, KIP-88)
 
 
-Wanted = Mapping[str, Sequence[TopicPartition]]
+Partitions = Mapping[str, Sequence[TopicPartition]]
+"""By group."""
 
 
-def fetch_selected(cluster: Cluster, wanted: Wanted) -> Operation[dict[str, Committed | KgError]]:
-    """Return what groups have committed for the partitions named, or why it can't be had.
+def fetch_selected(
+    cluster: Cluster, partitions: Partitions
+) -> Operation[dict[str, Committed | KgError]]:
+    """Return the offsets that groups have committed for some partitions, or an error.
 
     Unlike the offsets of a whole group (null topics), this shows topics that may not be read (29)
     and a pending transaction that is the first commit of its partition. Groups without partitions
@@ -205,28 +208,28 @@ def fetch_selected(cluster: Cluster, wanted: Wanted) -> Operation[dict[str, Comm
     """
 
     def work(broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-        return selected_on(cluster, broker, {group: wanted[group] for group in groups}, {})
+        return selected_on(cluster, broker, {group: partitions[group] for group in groups}, {})
 
-    groups = [group for group, partitions in wanted.items() if partitions]
+    groups = [group for group, parts in partitions.items() if parts]
     return (yield from by_coordinator(cluster, groups, work))
 
 
 def selected_on(
-    cluster: Cluster, broker: int, wanted: Wanted, ids: TopicIds
+    cluster: Cluster, broker: int, partitions: Partitions, ids: TopicIds
 ) -> Operation[dict[str, Committed | KgError]]:
-    """Return what groups of one coordinator have committed for the partitions named.
+    """Return the offsets of groups of one coordinator for some partitions.
 
     :param ids: topics with an id are asked for by it where the coordinator can (v10).
     """
     version = yield from version_of(cluster, broker, offset_fetch.Request)
     if isinstance(version, KgError):
-        return dict.fromkeys(wanted, version)
-    found: dict[str, Committed | KgError] = {group: {} for group in wanted}
+        return dict.fromkeys(partitions, version)
+    found: dict[str, Committed | KgError] = {group: {} for group in partitions}
     usable = ids if version > NAMES_VERSION else {}
     for by_id in (True, False):
         chosen = {
             g: [p for p in parts if bool(usable.get(p.topic)) is by_id]
-            for g, parts in wanted.items()
+            for g, parts in partitions.items()
         }
         asked = {group: parts for group, parts in chosen.items() if parts}
         answers = (yield from _fetch(broker, version, asked, ids if by_id else {})) if asked else {}
