@@ -1,24 +1,21 @@
-"""Which of the broker's removals were expiry: a cause for every tombstone in the log.
+"""The cause of every tombstone in the log: which removals were expiry.
 
-A tombstone says what went, never why. What can be told is told from the state just before it:
+A tombstone has no cause. It is inferred from the state just before it:
 
-* An offset whose time had come is ``expired``, one whose time had not is ``explicit``: a broker is
-  never early. An offset of a group that never expires (orphans, share, subscribed, live) can only
-  go by hand.
-* A group that the next check would have removed anyway is ``group-empty``; one whose records go
-  on as another type of group in the same write is ``converted``; any other is ``explicit``.
-* What one write does to one group has one cause. A check removes nothing of a group that is not
-  due, so one offset that was not due makes all of that write ``explicit``: that is how
-  DeleteGroups on a group with some due offsets is recognised, and why its group tombstone is not
-  taken for an empty group's. A write is recognised by its timestamp: all records of one append
-  have the same.
+* An offset that was due is ``expired``, any other is ``explicit``: a broker is never early. An
+  offset that never expires (orphans, share, subscribed, live) can only be deleted explicitly.
+* A group that the next check would have removed anyway is ``group-empty``; one whose records
+  continue as another type of group in the same write is ``converted``; any other is ``explicit``.
+* All removals of one group in one write have one cause. A check removes nothing that is not due,
+  so one offset that was not due makes the whole write ``explicit``: so DeleteGroups on a group
+  with some due offsets is recognised, and its group tombstone is not taken for an empty group's.
+  All records of one append have the same timestamp.
 
-What can't be told from the log, here or anywhere: an OffsetDelete, DeleteGroups or topic deletion
-that hits only what was due already, between the moment it was due and the next check. Such a
-removal counts as expiry. How late a removal came does not change its cause: restarts and moved
-coordinators delay checks by hours, and a hand that happens to delete what is long overdue is
-rarer; ``latency_ms`` shows it. Where the log lacks the removed thing itself (compacted away), the
-cause is ``None``.
+The log can't show an OffsetDelete, DeleteGroups or topic deletion that only removes what was
+already due, before the next check: that counts as expiry. A late removal is no other cause:
+restarts and moved coordinators delay checks by hours, which is more frequent than a deletion of
+what is long overdue; ``latency_ms`` shows it. Where the removed record itself is missing (compacted
+away), the cause is ``None``.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from kgtool.retention.rules import RuleSet, group_may_go
 
 
 class Removal(NamedTuple):
-    """One tombstone; topic and partition are ``None`` for a group's own."""
+    """One tombstone; topic and partition are ``None`` for that of a group."""
 
     group: str
     topic: str | None
@@ -44,10 +41,10 @@ class Removal(NamedTuple):
     removed_at_ms: int
     """The tombstone's timestamp."""
     cause: str | None
-    """One of rules.CAUSE_…; ``None`` where the log lacks what was removed."""
+    """One of rules.CAUSE_…; ``None`` where the removed record is missing."""
     expires_at_ms: int | None
-    """The earliest moment at which a check could have removed it; ``None``: never as things
-    stood, or not applicable (a group that did not go by itself)."""
+    """The earliest moment at which a check could have removed it; ``None``: never, or not
+    applicable (a group that was not removed by a check)."""
     latency_ms: int | None
     """``removed_at_ms`` − ``expires_at_ms``: negative for what was removed before its time."""
     log_partition: int
@@ -55,10 +52,7 @@ class Removal(NamedTuple):
 
 
 def audit(entries: Iterable[Entry], rules: RuleSet, retention_ms: int) -> list[Removal]:
-    """Explain every offset's and group's tombstone, by partition and offset of the log.
-
-    ``entries`` may come in any order of partitions.
-    """
+    """Return every offset's and group's tombstone, by partition and offset of the log."""
     history = History(rules, retention_ms)
     removals: list[Removal] = []
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
@@ -105,7 +99,7 @@ class _Write:
         self.cleared_before.setdefault(key.group, self.history.cleared_ms(key.group))
         live = self.history.live_offset(key)
         if live is None:
-            # Only the hands of DeleteGroups, OffsetDelete and topic deletion reach for pendings.
+            # Only DeleteGroups, OffsetDelete and topic deletion remove pending offsets.
             held = self.history.is_pending(key.group, key)
             self._add(entry, key, r.CAUSE_EXPLICIT if held else None, None)
             return
@@ -113,13 +107,13 @@ class _Write:
         if due is None or due > entry.timestamp_ms:
             self._add(entry, key, r.CAUSE_EXPLICIT, live.expires_at_ms)
             return
-        # Clocks of two coordinators may differ by more than the time between their records.
+        # The clocks of two coordinators may differ by more than the time between their records.
         at = min(live.expires_at_ms or due, entry.timestamp_ms)
         self._add(entry, key, r.CAUSE_EXPIRED, at)
 
     def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
         group, history = record.key.group, self.history
-        if _goes_on(group, TYPE_OF_RECORD[record.type], rest):
+        if _is_converted(group, TYPE_OF_RECORD[record.type], rest):
             self._add(entry, group, r.CAUSE_CONVERTED, None)
             return
         snapshot = history.snapshot(group)
@@ -144,10 +138,10 @@ class _Write:
         self._add(entry, group, r.CAUSE_GROUP_EMPTY, min(at, entry.timestamp_ms))
 
 
-def _goes_on(group: str, was: str, rest: list[Entry]) -> bool:
+def _is_converted(group: str, was: str, rest: list[Entry]) -> bool:
     """Whether the same write makes the group one of another type."""
     records = (entry.record for entry in rest if isinstance(entry.record, Record))
-    # An offset is of no type: any group has them.
+    # Offset records have no group type.
     return any(
         record.value is not None
         and record.key.group == group
@@ -157,7 +151,7 @@ def _goes_on(group: str, was: str, rest: list[Entry]) -> bool:
 
 
 def _one_cause(rows: list[Removal]) -> list[Removal]:
-    """Make everything that one write took from one group explicit if part of it was."""
+    """Make all removals of one group in one write explicit if one of them is."""
     if all(row.cause != r.CAUSE_EXPLICIT for row in rows):
         return rows
     return [_explicit(row) for row in rows]

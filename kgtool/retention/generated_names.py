@@ -1,4 +1,4 @@
-"""Which group names tools make up for one run: no consumer comes back to those."""
+"""Group names that tools generate for one run, and abandon after it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FAMILY = re.compile("|".join(_FAMILIES))
 
 
 def family(name: str) -> str | None:
-    """Return the family of a generated name, its own part as ``*``; None for any other name.
+    """Return the family of a generated name, with ``*`` for the variable part; None for others.
 
-    Numbers, dates and UUIDs alone are no sign: people name groups ``report-2024``, and a platform
-    names them by the id of a tenant.
+    Numbers, dates and UUIDs alone are not enough: people name groups ``report-2024``, and platforms
+    name them by the id of a tenant.
 
     >>> family("console-consumer-48213"), family("billing-2024")
     ('console-consumer-*', None)

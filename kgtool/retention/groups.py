@@ -1,4 +1,4 @@
-"""What the records of a group make of it: GroupMetadata, and the records of KIP-848's family."""
+"""Groups from their records: GroupMetadata, and the records of the KIP-848 family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPE_OF_RECORD = {
 
 
 class Members:
-    """What a KIP-848, share or streams group is made of."""
+    """The members and subscriptions of a KIP-848, share or streams group."""
 
     def __init__(self, type_: str) -> None:
         self.type = type_
@@ -47,7 +47,7 @@ class Members:
             self.topology = frozenset() if value is None else _source_topics(value)
 
     def snapshot(self) -> GroupSnapshot:
-        """Return the group; its subscriptions are names, resolved expressions and topology."""
+        """Return the group; it subscribes to names, resolved expressions and its topology."""
         if not self.subscribed:
             return GroupSnapshot(self.type, r.STATE_EMPTY)
         topics = self.topology.union(*self.subscribed.values(), *self.regexes.values())
@@ -55,11 +55,11 @@ class Members:
 
 
 def classic_snapshot(value: Any) -> GroupSnapshot:
-    """What a GroupMetadataValue says; the state is derived, as a coordinator does on loading."""
+    """Return the group of a GroupMetadataValue; its state is derived, as on loading."""
     members = value.members
     subscribed: frozenset[str] | None = frozenset()
     if members:
-        # Without the consumer protocol, or without a chosen protocol, nothing can be read.
+        # Without the consumer protocol, or without a chosen protocol, nothing can be parsed.
         readable = value.protocol_type == r.CONSUMER_PROTOCOL and value.protocol is not None
         subscribed = subscribed_topics(m.subscription for m in members) if readable else None
     since = value.current_state_timestamp
@@ -74,9 +74,7 @@ def classic_snapshot(value: Any) -> GroupSnapshot:
 
 
 def _source_topics(value: Any) -> frozenset[str]:
-    """What a streams group reads (``StreamsTopology.sourceTopicMap``)."""
-    topics: set[str] = set()
-    for subtopology in value.subtopologies:
-        topics.update(subtopology.source_topics)
-        topics.update(topic.name for topic in subtopology.repartition_source_topics)
-    return frozenset(topics)
+    """Return the topics of a streams group (``StreamsTopology.sourceTopicMap``)."""
+    parts = value.subtopologies
+    inner = (topic.name for part in parts for topic in part.repartition_source_topics)
+    return frozenset(inner).union(*(part.source_topics for part in parts))

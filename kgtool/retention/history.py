@@ -1,7 +1,7 @@
-"""A group's life from its records, in log order.
+"""The state of groups from their records, in log order.
 
-``History`` is what a coordinator has in memory after it has replayed the log: groups, committed
-offsets, what open transactions hold. How it replays depends on the generation
+``History`` is what a coordinator has in memory after replaying the log: groups, committed offsets,
+the pending commits of open transactions. The replay depends on the generation
 (``RuleSet.new_coordinator``):
 
 * The new coordinator (``OffsetMetadataManager.replay``, ``GroupMetadataManager.replay``) applies
@@ -11,9 +11,9 @@ offsets, what open transactions hold. How it replays depends on the generation
   the end, so nothing is ever orphaned: offsets without a group record have a simple group. It
   skips the records of KIP-848 groups.
 
-What a coordinator knows and the log does not: rebalances in progress (a classic group is Empty
-without members, else Stable), commits in flight. Up to 3.3 an unknown key type made a broker stop
-loading the whole partition; that is not imitated.
+Rebalances in progress (a classic group is Empty without members, else Stable) and commits in
+flight are not in the log. Up to 3.3 an unknown key type made a broker stop loading the whole
+partition; that is not imitated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet, Verd
 
 
 class Entry(NamedTuple):
-    """One record of ``__consumer_offsets``, decoded, with what its batch says."""
+    """One decoded record of ``__consumer_offsets``, with the producer of its batch."""
 
     partition: int
     offset: int
@@ -38,11 +38,11 @@ class Entry(NamedTuple):
     producer_id: int = -1
     transactional: bool = False
     base_offset: int | None = None
-    """Of the batch; ``None`` where the input does not tell."""
+    """Of the batch; ``None`` where it is unknown."""
 
 
 class Key(NamedTuple):
-    """What an offset is committed for."""
+    """The key of a committed offset."""
 
     group: str
     topic: str
@@ -56,11 +56,11 @@ class Stored(NamedTuple):
     value: Any
     """The OffsetCommitValue."""
     position: int
-    """Where in the log it was written: the newer of two commits wins."""
+    """Its position in the log: the newer of two commits wins."""
 
 
 class LiveOffset(NamedTuple):
-    """A committed offset that is still there."""
+    """A committed offset that was not removed."""
 
     key: Key
     stored: Stored
@@ -69,10 +69,10 @@ class LiveOffset(NamedTuple):
     verdict: Verdict
     expires_at_ms: int | None
     """The earliest moment at which the broker may remove it: not before the verdict's time, and
-    not before the record that took away its last protection."""
+    not before the record that ended its last protection."""
 
 
-class _Life(NamedTuple):
+class _Judged(NamedTuple):
     """The last verdict on an offset, and since when nothing stronger protects it."""
 
     verdict: Verdict
@@ -111,7 +111,7 @@ class History:
         self._snapshots: dict[str, GroupSnapshot] = {}
         self._members: dict[str, Members] = {}
         self._offsets: dict[str, dict[Key, Stored]] = {}
-        self._lives: dict[Key, _Life] = {}
+        self._judged: dict[Key, _Judged] = {}
         self._transactions: dict[tuple[int, int], dict[Key, Stored]] = {}
         self._holders: dict[str, dict[Key, set[tuple[int, int]]]] = {}
         self._marks: dict[str, set[tuple[int, int]]] = {}
@@ -121,22 +121,22 @@ class History:
     # --- questions ---------------------------------------------------------------------------
 
     def group_names(self) -> list[str]:
-        """Every group that a check walks over, sorted."""
+        """Return every group that a check covers, sorted."""
         names = set(self._snapshots)
         if not self.rules.new_coordinator:
             names.update(self._offsets, self._holders)
         return sorted(names)
 
     def snapshot(self, group: str) -> GroupSnapshot | None:
-        """The group as the coordinator has it; ``None``: no record of it is in force."""
+        """Return the group as the coordinator has it; ``None``: it has none."""
         return self._snapshots.get(group)
 
     def offsets(self, group: str) -> dict[Key, Stored]:
-        """The committed offsets of a group, known to the coordinator or not."""
+        """Return the committed offsets of a group, known to the coordinator or not."""
         return self._offsets.get(group, {})
 
     def is_pending(self, group: str, key: Key | None = None) -> bool:
-        """Whether an open transaction holds a commit for the group (for that partition of it)."""
+        """Whether an open transaction holds a commit for the group, or for ``key``."""
         if key is not None:
             return key in self._holders.get(group, {})
         if self.rules.marks_outlive_offsets:
@@ -144,38 +144,38 @@ class History:
         return group in self._holders
 
     def pending_keys(self, group: str) -> list[Key]:
-        """What open transactions hold for the group, sorted."""
+        """Return the pending offsets of the group, sorted."""
         return sorted(self._holders.get(group, {}))
 
     def empty_since_ms(self, group: str) -> int | None:
-        """When the group became Empty, as far as the log says; ``None`` for simple groups."""
+        """Return when the group became Empty, if the log tells; ``None`` for simple groups."""
         snapshot = self._snapshots.get(group)
         if snapshot is not None and snapshot.state_since_ms is not None:
             return snapshot.state_since_ms
         return self._empty_since.get(group)
 
     def cleared_ms(self, group: str) -> int | None:
-        """When the group last lost an offset or the hold of a transaction."""
+        """Return when the group last lost an offset or a pending one."""
         return self._cleared.get(group)
 
     def live_offset(self, key: Key) -> LiveOffset | None:
-        """What is committed for ``key``, with the verdict as things stand."""
+        """Return the offset committed for ``key``, with the current verdict."""
         stored = self._offsets.get(key.group, {}).get(key)
         if stored is None:
             return None
-        life = self._lives[key]
-        at = life.verdict.expires_at_ms
+        judged = self._judged[key]
+        at = judged.verdict.expires_at_ms
         return LiveOffset(
             key,
             stored,
             self.snapshot(key.group),
             self.is_pending(key.group, key),
-            life.verdict,
-            None if at is None else max(at, life.free_since_ms),
+            judged.verdict,
+            None if at is None else max(at, judged.free_since_ms),
         )
 
     def live(self) -> Iterator[LiveOffset]:
-        """Every committed offset, by group, topic and partition."""
+        """Yield every committed offset, by group, topic and partition."""
         for group in sorted(self._offsets):
             for key in sorted(self._offsets[group]):
                 found = self.live_offset(key)
@@ -200,7 +200,7 @@ class History:
     def _feed_offset(self, entry: Entry, record: Record) -> None:
         key = Key(record.key.group, record.key.topic, record.key.partition)
         producer = (entry.partition, entry.producer_id)
-        # The Scala coordinator asks the batch's transactional bit, the new one the producer id.
+        # The Scala coordinator tests the batch's transactional bit, the new one the producer id.
         new = self.rules.new_coordinator
         in_transaction = entry.producer_id != -1 if new else entry.transactional
         if record.value is None:
@@ -228,7 +228,7 @@ class History:
 
     def _put(self, key: Key, stored: Stored) -> None:
         self._offsets.setdefault(key.group, {})[key] = stored
-        self._lives.pop(key, None)
+        self._judged.pop(key, None)
 
     def _remove_offset(self, entry: Entry, key: Key, producer: tuple[int, int] | None) -> None:
         if producer is not None:
@@ -246,7 +246,7 @@ class History:
     def _drop(self, key: Key) -> None:
         offsets = self._offsets.get(key.group, {})
         offsets.pop(key, None)
-        self._lives.pop(key, None)
+        self._judged.pop(key, None)
         if not offsets:
             self._offsets.pop(key.group, None)
 
@@ -308,7 +308,7 @@ class History:
         return members.snapshot()
 
     def _judge(self, keys: Any, now_ms: int) -> None:
-        """Renew the verdicts on these offsets after something about them has changed."""
+        """Renew the verdicts on these offsets after a change."""
         for key in keys:
             stored = self._offsets.get(key.group, {}).get(key)
             if stored is None:
@@ -321,11 +321,11 @@ class History:
                 self.retention_ms,
                 self.is_pending(key.group, key),
             )
-            last = self._lives.get(key)
+            last = self._judged.get(key)
             since = now_ms
             if last is not None and not _is_sooner(found, last.verdict):
                 since = last.free_since_ms
-            self._lives[key] = _Life(found, since)
+            self._judged[key] = _Judged(found, since)
 
 
 def _is_sooner(new: Verdict, old: Verdict) -> bool:

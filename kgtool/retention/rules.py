@@ -1,23 +1,23 @@
 """When a broker may remove a committed offset or a group: the executable specification.
 
-Plain scalar Python. ``describe --expiry``, ``explain`` and ``cleanup`` ask it live, the Spark job
-says the same in columns, and both are held to what real brokers did. Nothing here reads a clock:
-all times are milliseconds since the epoch and come in as arguments.
+Plain scalar Python. ``describe --expiry``, ``explain`` and ``cleanup`` use it live, the Spark job
+has the same rules as array expressions, and both are tested against real brokers. Nothing here
+reads a clock: all times are milliseconds since the epoch and come in as arguments.
 
-Where the rules come from: ``GroupMetadata.removeExpiredOffsets`` (the Scala coordinator, up to
+Sources of the rules: ``GroupMetadata.removeExpiredOffsets`` (the Scala coordinator, up to
 3.9), ``OffsetMetadataManager.cleanupExpiredOffsets`` and ``Group.offsetExpirationCondition`` (the
 new coordinator), KIP-211 (2.1), KIP-496 (2.4), KIP-848 (4.0).
 
-A broker looks once per check interval (``offsets.retention.check.interval.ms``), so a removal
-comes at the moment told here or within one interval after it; right after a coordinator has
-loaded its partition, within two.
+A broker checks once per ``offsets.retention.check.interval.ms``, so a removal comes at the time
+given here or within one interval after it; right after a coordinator has loaded its partition,
+within two.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-# --- vocabulary: shown to users and shared with the Spark job, so never renamed -----------------
+# --- names that users see and the Spark job shares, so they never change -------------------------
 
 RULE_EXPLICIT: Final = "explicit"
 """The record carries its own expire timestamp (OffsetCommit v2-v4 with a retention time)."""
@@ -28,14 +28,14 @@ RULE_EMPTY_SINCE: Final = "empty-since"
 RULE_SUBSCRIBED: Final = "subscribed"
 """Never: a current member subscribes to the topic."""
 RULE_LIVE_GROUP: Final = "live-group"
-"""Never: the group is alive, and this broker then keeps all it has (no look at subscriptions
-before 2.4; not the ``consumer`` protocol type; a subscription that can't be read)."""
+"""Never: the group has members, and this broker then keeps all its offsets (before 2.4; not the
+``consumer`` protocol type; a subscription that can't be parsed)."""
 RULE_REBALANCING: Final = "rebalancing"
 """Never: a classic group in the middle of a rebalance keeps everything."""
 RULE_PENDING: Final = "pending-transaction"
 """Never: an open transaction holds a commit for the partition (3.8+ new coordinator)."""
 RULE_ORPHAN: Final = "orphan"
-"""Never: the new coordinator walks over groups, and does not know this offset's group."""
+"""Never: the new coordinator checks group by group, and does not know this offset's group."""
 RULE_SHARE: Final = "share"
 """Never: share groups are skipped."""
 
@@ -63,18 +63,18 @@ STATE_STABLE: Final = "Stable"
 STATE_PREPARING_REBALANCE: Final = "PreparingRebalance"
 STATE_COMPLETING_REBALANCE: Final = "CompletingRebalance"
 STATE_DEAD: Final = "Dead"
-"""Spelled as ListGroups and DescribeGroups spell them (KIP-848 groups know Assigning and
-Reconciling too; these rules do not tell them from Stable)."""
+"""Spelled as in ListGroups and DescribeGroups (the Assigning and Reconciling of KIP-848 groups
+count as Stable here)."""
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""The protocol type whose subscriptions a coordinator can read."""
+"""The protocol type whose subscriptions a coordinator can parse."""
 
 CAUSE_EXPIRED: Final = "expired"
-"""An offset went because its time had come."""
+"""An offset was removed because its time had come."""
 CAUSE_GROUP_EMPTY: Final = "group-empty"
-"""A group went because it was Empty and nothing of it was left."""
+"""A group was removed because it was Empty and had no offsets left."""
 CAUSE_CONVERTED: Final = "converted"
-"""A classic group became one of the KIP-848 family (or the other way round)."""
+"""A classic group became one of the KIP-848 family (or vice versa)."""
 CAUSE_EXPLICIT: Final = "explicit"
 """OffsetDelete, DeleteGroups or a topic's deletion."""
 
@@ -89,39 +89,40 @@ MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 
 class RuleSet(NamedTuple):
-    """What one generation of brokers does; adding a generation is adding an entry to RULE_SETS."""
+    """The behaviour of one generation of brokers; a new generation is a new entry in RULE_SETS."""
 
     name: str
     """The contract's name, as in ``--rules``."""
     brokers: str
-    """The brokers that work so, in words."""
+    """These brokers, in words."""
     new_coordinator: bool
-    """Written in Java (KIP-848): loads groups in log order, looks at offsets group by group, and
-    always writes a group's tombstone. The Scala one does so only for a generation above 0."""
+    """Written in Java (KIP-848): loads groups in log order, checks offsets group by group, and
+    always writes a group's tombstone. The Scala one does that only for a generation above 0."""
     fixed_at_commit: bool = False
-    """The offset's own expire timestamp decides, whatever its group does, and strictly: it must
-    lie *before* the broker's now. One that is absent was filled in with commit + retention."""
+    """The offset's own expire timestamp decides, whatever the state of its group, and strictly: it
+    must be *before* the broker's now. A missing one was set to commit + retention."""
     reads_subscriptions: bool = True
-    """A living group of the ``consumer`` protocol type loses what it no longer subscribes to."""
+    """A group with members, of the ``consumer`` protocol type, loses the offsets of topics that it
+    no longer subscribes to."""
     pending_protects_offset: bool = False
     """An open transaction's commit for a partition keeps the partition's older offset."""
     pending_keeps_group: str = PENDING_ALWAYS
     """PENDING_ALWAYS, PENDING_IGNORED, or PENDING_WITH_OFFSETS: only when the group also had a
-    committed offset at the start of the check (3.8 - 4.0.0: else it goes, and the transaction's
-    later COMMIT makes orphans)."""
+    committed offset at the start of the check (3.8 - 4.0.0: else it is removed, and the
+    transaction's later COMMIT makes orphans)."""
     commit_always_replaces: bool = False
     """A transaction's COMMIT overwrites even an offset that was committed after its own."""
     tombstone_drops_pending: bool = False
     """An offset's tombstone also drops what open transactions hold for its partition."""
     marks_outlive_offsets: bool = False
     """3.8 - 4.0: a group is marked with every transaction that commits for it, and a transaction's
-    end takes the mark away only from groups that it still holds an offset for. Where a tombstone
+    end removes the mark only from groups that it still has a pending offset for. Where a tombstone
     had dropped the last one (OffsetDelete, a deleted topic), the group stays for ever."""
     rebalancing_is_stable: bool = False
-    """2.4 - 2.8.1, 3.0.0, 3.1.0 (KAFKA-13636): a group in the middle of a rebalance loses what it
-    no longer subscribes to, as if it were Stable."""
+    """2.4 - 2.8.1, 3.0.0, 3.1.0 (KAFKA-13636): a group in the middle of a rebalance loses the
+    offsets of topics that it no longer subscribes to, as if it were Stable."""
     minus_one_is_past: bool = False
-    """2.1.x only: a v1 value with expireTimestamp -1 ("none") is read as a time long gone."""
+    """2.1.x only: a v1 value with expireTimestamp -1 ("none") is taken for a time long past."""
 
 
 RULES_PRE_2_1: Final = RuleSet(
@@ -170,7 +171,7 @@ RULE_SETS: Final = {
 """By the contract's names, oldest first."""
 
 RULES_13636: Final = RULES_2_4._replace(rebalancing_is_stable=True)
-"""2.4 to 2.8.1, 3.0.0 and 3.1.0 exactly; the others of ``RULES_2_4`` have the mend."""
+"""2.4 to 2.8.1, 3.0.0 and 3.1.0 exactly; the others of ``RULES_2_4`` have the fix."""
 RULES_2_1_X: Final = RULES_2_1._replace(minus_one_is_past=True)
 """2.1.0 and 2.1.1 exactly; 2.2 and 2.3 are ``RULES_2_1``."""
 
@@ -180,7 +181,7 @@ def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool) -> Rule
 
     ``new_coordinator`` says whether a 3.7 - 3.9 broker was switched to the new one
     (``group.coordinator.new.enable``, or ``consumer`` among
-    ``group.coordinator.rebalance.protocols``); other versions leave no choice.
+    ``group.coordinator.rebalance.protocols``); other versions have only one.
     """
     release = (*version, 0, 0)[:2]
     if release >= (4, 1):
@@ -190,8 +191,8 @@ def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool) -> Rule
     if new_coordinator and release >= (3, 7):
         return RULES_3_7_NEW
     if release >= (2, 4):
-        unmended = release <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))
-        return RULES_13636 if unmended else RULES_2_4
+        unfixed = release <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))
+        return RULES_13636 if unfixed else RULES_2_4
     if release >= (2, 2):
         return RULES_2_1
     return RULES_2_1_X if release == (2, 1) else RULES_PRE_2_1
@@ -205,12 +206,12 @@ class CommittedOffset(NamedTuple):
 
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
-    """``None`` where the value has no such field (v0, v2, v3, v4); ``-1`` only from a v1 value
-    that carries it. Both mean "none", except to 2.1.x."""
+    """``None`` where the value has no such field (v0, v2, v3, v4); ``-1`` only from a v1 value.
+    Both mean "none", except to 2.1.x."""
 
 
 class GroupSnapshot(NamedTuple):
-    """A group at one moment, as its coordinator has it."""
+    """A group at one moment, as its coordinator has it in memory."""
 
     type: str = TYPE_CLASSIC
     state: str = STATE_EMPTY
@@ -220,20 +221,20 @@ class GroupSnapshot(NamedTuple):
     """Classic groups: GroupMetadataValue.currentStateTimestamp; ``None`` where absent (-1, or a
     value of version 0 or 1)."""
     subscribed_topics: frozenset[str] | None = frozenset()
-    """What the current members subscribe to: of a KIP-848 group, names and resolved regular
-    expressions; of a streams group, source and repartition-source topics. ``None`` where it is
-    not known, also when one member's subscription can't be parsed."""
+    """Topics of the current members: of a KIP-848 group, names and resolved regular expressions; of
+    a streams group, source and repartition-source topics. ``None`` where they are unknown, also
+    when one member's subscription can't be parsed."""
     generation: int = 0
     """Classic groups only."""
 
 
 class Verdict(NamedTuple):
-    """What becomes of an offset as things stand."""
+    """When an offset expires as things stand, and by which rule."""
 
     expires_at_ms: int | None
     """The earliest moment at which the broker may remove it, ``None``: never as things stand."""
     rule: str
-    """One of RULES: the reason."""
+    """One of RULES."""
 
 
 # --- the rules -----------------------------------------------------------------------------------
@@ -247,11 +248,11 @@ def verdict(
     retention_ms: int,
     pending: bool = False,
 ) -> Verdict:
-    """When a broker that follows ``rules`` may remove this offset of ``group``, and why.
+    """Return when a broker with these rules may remove an offset, and why.
 
-    ``group`` is ``None`` where the coordinator does not know the group; ``retention_ms`` is
-    ``offsets.retention.minutes`` in milliseconds; ``pending`` says that an open transaction
-    holds a commit for the same group, topic and partition.
+    :param group: None where the coordinator does not know the group.
+    :param retention_ms: ``offsets.retention.minutes`` in milliseconds.
+    :param pending: an open transaction holds a commit for the same group, topic and partition.
     """
     if rules.fixed_at_commit:
         return _fixed_at_commit(offset, retention_ms)
@@ -273,9 +274,11 @@ def group_may_go(
 ) -> bool:
     """Whether a check removes the group itself, right after its expired offsets.
 
-    ``offsets_before`` and ``offsets_left``: it had, it still has committed offsets before and
-    after this check's removals; ``pending``: some open transaction holds commits for it. There is
-    no retention here: a group that never committed goes at the first check after it became Empty.
+    Without retention: a group without commits is removed at the first check after it became Empty.
+
+    :param offsets_before: it had committed offsets before this check's removals.
+    :param offsets_left: it has some after them.
+    :param pending: some open transaction holds commits for it.
     """
     seen = _as_seen_by(rules, group)
     if seen is None or seen.type == TYPE_SHARE or seen.state != STATE_EMPTY or offsets_left:
@@ -286,27 +289,27 @@ def group_may_go(
 
 
 def group_leaves_tombstone(rules: RuleSet, group: GroupSnapshot) -> bool:
-    """Whether the group's removal is written to the log; else it only leaves the memory."""
+    """Whether the group's removal is written to the log, not only made in memory."""
     if rules.new_coordinator:
         return True
     return group.type == TYPE_CLASSIC and group.generation > 0
 
 
 def keeps_whole(rules: RuleSet, group: GroupSnapshot | None) -> bool:
-    """Whether no offset of the group may go, whatever its topic and its time."""
+    """Whether no offset of the group may expire, whatever its topic and its time."""
     seen = _as_seen_by(rules, group)
     return seen is None or _kept_whole(rules, seen) is not None
 
 
 def is_simple(group: GroupSnapshot) -> bool:
-    """Whether the group is only a place for standalone commits."""
+    """Whether the group has only standalone commits."""
     return group.type == TYPE_CLASSIC and not group.protocol_type
 
 
 def _as_seen_by(rules: RuleSet, group: GroupSnapshot | None) -> GroupSnapshot | None:
-    """The group as this generation's coordinator has it in memory."""
+    """Return the group as this generation's coordinator has it in memory."""
     if rules.new_coordinator:
-        # Dead is how DescribeGroups calls a classic group that the coordinator does not have.
+        # DescribeGroups says Dead for a classic group that the coordinator does not have.
         dead = group is not None and group.type == TYPE_CLASSIC and group.state == STATE_DEAD
         return None if dead else group
     # The Scala coordinator skips the records of KIP-848, and while loading it gives every offset
@@ -317,7 +320,7 @@ def _as_seen_by(rules: RuleSet, group: GroupSnapshot | None) -> GroupSnapshot | 
 
 
 def _kept_whole(rules: RuleSet, group: GroupSnapshot) -> str | None:
-    """The rule by which none of the group's offsets may go, if there is one."""
+    """Return the rule by which none of the group's offsets may expire, if there is one."""
     if group.type == TYPE_SHARE:
         return RULE_SHARE
     if is_simple(group) or group.state == STATE_EMPTY:
@@ -332,7 +335,7 @@ def _kept_whole(rules: RuleSet, group: GroupSnapshot) -> str | None:
 
 
 def _is_subscribed(group: GroupSnapshot, topic: str) -> bool:
-    """Whether a current member holds the topic; an Empty group has no members."""
+    """Whether a current member is subscribed; an Empty group has no members."""
     if is_simple(group) or group.state in (STATE_EMPTY, STATE_DEAD):
         return False
     return group.subscribed_topics is not None and topic in group.subscribed_topics
