@@ -27,7 +27,7 @@ UNSETTLED = (
     codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 """Errors of a change that may have been made anyway: the coordinator had written it to its log and
-was not told in time that it was replicated, or lost the log's leadership meanwhile
+did not see in time that it was replicated, or lost the log's leadership meanwhile
 (``CoordinatorOperationExceptionHelper`` maps the log's errors to these). A coordinator that loads
 its log has just taken over, perhaps from one that had the request; a look costs little."""
 

@@ -134,7 +134,7 @@ def _offsets_partitions(row: Any) -> frozenset[int]:
 def _described_on(cluster: Cluster, broker: int) -> Operation[list[Any] | KgError | None]:
     """Return the open transactions that one broker coordinates (DescribeTransactions).
 
-    None where it is too old to tell (before 3.0). One that has ended since it was listed has the
+    None where it is too old (before 3.0). One that has ended since it was listed has the
     error code TRANSACTIONAL_ID_NOT_FOUND.
     """
     request = list_transactions.Request(state_filters=OPEN_STATES)
@@ -157,7 +157,7 @@ def held_open(cluster: Cluster, broker: int) -> Operation[set[int]]:
     """Return the partitions of ``__consumer_offsets`` on a broker with an open transaction.
 
     There the last stable offset stays before the end of the log (KIP-98), which brokers of all
-    versions tell. A partition that can't be asked counts as one.
+    versions report. A partition that can't be asked counts as one.
     """
     home = yield from know_topic(cluster, TOPIC)
     led = [TopicPartition(TOPIC, number) for number, node in home.leaders.items() if node == broker]
@@ -234,7 +234,7 @@ class Transactions(NamedTuple):
     ``holders``: group → the producers whose open transactions hold its commits; a group is left out
     where the log could not be read. ``is_complete``: every broker answered, and this login may see
     all transactions. ``longest_ms``: the longest timeout that a client may ask for; None where a
-    broker does not tell.
+    broker does not say.
     """
 
     open: tuple[Transaction, ...] = ()

@@ -177,10 +177,10 @@ def _not_kafka(facts: Facts) -> Iterator[Finding]:
     if not brokers:
         return
     offered = {b: x for b, x in facts.brokers.offered.items() if not isinstance(x, KgError)}
-    lacks = missing_capabilities(offered, has_log=facts.brokers.offsets_topic.size > 0)
-    said = "; ".join(f"{each.name} ({each.commands})" for each in lacks)
+    missing = missing_capabilities(offered, has_log=facts.brokers.offsets_topic.size > 0)
+    said = "; ".join(f"{each.name} ({each.commands})" for each in missing)
     detail = "when they remove offsets is unknown" + (f"; they lack {said}" if said else "")
-    evidence = {"brokers": sorted(brokers), "lacks": [each.name for each in lacks]}
+    evidence = {"brokers": sorted(brokers), "lacks": [each.name for each in missing]}
     yield Finding("not-kafka", NOTE, detail, evidence)
 
 

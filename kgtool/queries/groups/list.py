@@ -5,8 +5,8 @@ behind the death of a broker: on three brokers with 600 groups the survivors lis
 without any error, and then 597 for a moment. So wherever a broker failed, a partition of
 ``__consumer_offsets`` has no living leader, or replicas are out of sync, the brokers are asked
 again until every partition has a living leader and two listings a second apart agree. A broker
-that has not answered by then is an error, whatever else is known; one that refuses for good
-reasons (no right, too old) is an error at once.
+that has not answered by then is an error, whatever else is known; one that will never answer (not
+authorized, too old) is an error at once.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ class _Group:
             expiry = self._known.get(partition) or self._unjudged(partition)
             if expiry is not None:
                 is_read = expiry.committed_at_ms is not None
-                # Brokers before 2.5 don't tell of transactions; the log does.
+                # Brokers before 2.5 don't report transactions; the log shows them.
                 is_held = self.log is not None and self.log.is_pending(self.name, partition)
                 offsets[partition] = expiry._replace(
                     committed_before_ms=None if is_read else self._before_ms,

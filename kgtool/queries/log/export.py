@@ -31,6 +31,7 @@ from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.fetch import Range, copy_partitions, whole_batches
+from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.list_offsets import log_ends
 
 FILE_BYTES = 256 * 1024 * 1024
@@ -92,6 +93,7 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Descriptio
     ends, configs, listing = yield from within(asked, READING_SHARE)
     brokers = yield from within(_brokers(cluster), READING_SHARE)
     known = next((c for c in configs.values() if isinstance(c, dict)), {})
+    refusals = (e.message for e in configs.values() if isinstance(e, KgError))
     manifest = {
         "kgtool_export": 1,
         "cluster_id": cluster.cluster_id,
@@ -99,7 +101,7 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Descriptio
         "brokers": brokers,
         "coordinator": _coordinator(brokers, known),
         "configs": known,
-        "configs_error": None if known else _first_error(configs),
+        "configs_error": None if known else next(refusals, None),
         "topics": [_topic(info, ends) for info in topics.values()],
         "groups": [row._asdict() for row in listing.groups],
         "groups_missing": [error.message for error in listing.errors],
@@ -160,38 +162,31 @@ def _coordinator(brokers: list[dict[str, Any]], configs: Mapping[str, str | None
     return "new" if enabled or "consumer" in protocols else "classic"
 
 
-def _first_error(configs: Mapping[int, Any]) -> str | None:
-    return next((e.message for e in configs.values() if isinstance(e, KgError)), None)
+def _topic(info: TopicInfo, ends: Mapping[TopicPartition, LogEnds]) -> dict[str, Any]:
+    logs = ((number, ends[TopicPartition(info.name, number)]) for number in sorted(info.leaders))
+    partitions = [
+        {
+            "partition": number,
+            "log_start_offset": log.start,
+            "log_end_offset": log.end if isinstance(log.end, int) else None,
+        }
+        for number, log in logs
+    ]
+    return {"name": info.name, "topic_id": id_text(info.topic_id), "partitions": partitions}
 
 
-def _topic(info: TopicInfo, ends: Mapping[TopicPartition, Any]) -> dict[str, Any]:
-    partitions = []
-    for number in sorted(info.leaders):
-        found = ends[TopicPartition(info.name, number)]
-        known = isinstance(found.end, int)
-        partitions.append(
-            {
-                "partition": number,
-                "log_start_offset": found.start,
-                "log_end_offset": found.end if known else None,
-            }
-        )
-    topic_id = id_text(info.topic_id)
-    return {"name": info.name, "topic_id": topic_id, "partitions": partitions}
-
-
-def _partitions(info: TopicInfo, ends: Mapping[TopicPartition, Any]) -> list[dict[str, Any]]:
+def _partitions(info: TopicInfo, ends: Mapping[TopicPartition, LogEnds]) -> list[dict[str, Any]]:
     rows = []
     for number in sorted(info.leaders):
-        found = ends[TopicPartition(TOPIC, number)]
-        known = isinstance(found.end, int)
+        start, end, _ = ends[TopicPartition(TOPIC, number)]
+        error = end if isinstance(end, KgError) else None
         rows.append(
             {
                 "partition": number,
-                "start_offset": found.start if known else None,
-                "end_offset": found.end if known else None,
+                "start_offset": None if error else start,
+                "end_offset": None if error else end,
                 "complete": False,
-                "error": None if known else found.end.message,
+                "error": error.message if error else None,
             }
         )
     return rows
@@ -298,10 +293,9 @@ class ExportDirectory:
     def write(self, partition: TopicPartition, base: int, data: bytes) -> None:
         """Append whole batches (a ``Sink`` of ``copy_partitions``)."""
         file = self._files.get(partition)
-        if file is not None and file.tell() >= FILE_BYTES:
-            file.close()
-            file = None
-        if file is None:
+        if file is None or file.tell() >= FILE_BYTES:
+            if file is not None:
+                file.close()
             folder = self._folder(partition)
             folder.mkdir(parents=True, exist_ok=True)
             file = (folder / f"{base:020}.log").open("ab")
@@ -317,11 +311,8 @@ class ExportDirectory:
         known = [row for row in rows if row["start_offset"] is not None]
         total = sum(row["end_offset"] - row["start_offset"] for row in known)
         reached = dict(self._reached)  # the export goes on meanwhile
-        done = sum(
-            reached.get(TopicPartition(TOPIC, row["partition"]), row["start_offset"])
-            - row["start_offset"]
-            for row in known
-        )
+        starts = {TopicPartition(TOPIC, row["partition"]): row["start_offset"] for row in known}
+        done = sum(reached.get(at, start) - start for at, start in starts.items())
         return done / total if total else 0.0
 
     def _sync(self) -> None:

@@ -147,7 +147,7 @@ def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
 def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
     """Return the time of the newest record of the log: by the brokers' clocks.
 
-    None where no leader tells it: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
+    None where no leader answers: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
     """
     topic = yield from know_topic(cluster, TOPIC)
     partitions = [TopicPartition(TOPIC, number) for number in topic.leaders]

@@ -50,7 +50,7 @@ def describe_offsets(
 
     A coordinator's groups are asked about in batches, to bound the rows that are held. The ends
     of the logs are read after the offsets, once for each partition over all groups of a batch; a
-    partition whose commit then lies beyond its end is asked once more before that is reported.
+    partition whose commit then lies beyond its end is asked again before that is reported.
     A coordinator or leader that does not answer delays only its own groups.
 
     :param topics: only these rows.
@@ -146,7 +146,7 @@ class _Batch:
         for group in list(self._open.values()):
             if group.needed <= self.ends.keys():
                 found = group.finish(self.ends, {}, None)
-                if all(row.status != "beyond-end" for row in found.rows):  # else asked once more
+                if all(row.status != "beyond-end" for row in found.rows):  # else asked again
                     self._done(found)
 
     def beyond(self) -> list[TopicPartition]:
@@ -266,7 +266,7 @@ def _is_hidden(error: ItemError | None) -> bool:
 def _in_order(
     members: Sequence[Member], committed: Committed
 ) -> Iterable[tuple[TopicPartition, Member | None]]:
-    """Kafka's order: members by descending number of partitions, then what nobody owns."""
+    """Kafka's order: members by descending number of partitions, then the others."""
     owned: set[TopicPartition] = set()
     for member in sorted(members, key=lambda m: -m.partition_count):
         for topic, numbers in member.assignment:
