@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.offsets.delete import plan_offset_deletions
 from kgtool.changes.reset.rows import refusal
-from kgtool.client.cluster import Cluster, find_coordinators, know_topic
+from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, gather, grouped, within
 from kgtool.errors import KgError
 from kgtool.model import (
@@ -103,7 +103,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
             describe_with_type(cluster, [group]),
             fetch_committed(cluster, [group]),
             find_coordinators(cluster, [group]),
-            know_topic(cluster, TOPIC),
+            fetch_topic(cluster, TOPIC),
         ]
     )
     # A coordinator that doesn't answer must leave time for what other brokers know.

@@ -15,10 +15,10 @@ from kgtool import __version__
 from kgtool.client.cluster import (
     Cluster,
     call_any,
+    ensure_brokers,
+    ensure_topics,
     fetch_metadata,
     find_coordinators,
-    need_brokers,
-    need_topics,
     too_old,
 )
 from kgtool.client.ops import ANY, READING_SHARE, Call, Operation, Versions, gather, grouped, within
@@ -124,7 +124,7 @@ def offered(cluster: Cluster, to: int, request: Any) -> Operation[tuple[int, int
     :raises KgError: it can't be reached, or doesn't offer the API.
     """
     if to != ANY:
-        yield from need_brokers(cluster)
+        yield from ensure_brokers(cluster)
     versions = yield Versions(to)
     if isinstance(versions, KgError):
         raise versions
@@ -153,7 +153,7 @@ def route(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
 
     :raises KgError: they can't be found.
     """
-    yield from need_brokers(cluster)
+    yield from ensure_brokers(cluster)
     if request.ROUTE == "all":
         parts = [RoutedRequest(broker, request) for broker in sorted(cluster.brokers)]
     elif request.ROUTE == "controller":
@@ -253,7 +253,7 @@ def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str 
     """Return the names of topics, some of which may be given by id; None for an unknown id."""
     known = [getattr(topic, "name", "") or getattr(topic, "topic", "") for topic in topics]
     if all(known):
-        yield from need_topics(cluster, known)
+        yield from ensure_topics(cluster, known)
         return list(known)
     yield from fetch_metadata(cluster, None)
     by_id = {info.topic_id: name for name, info in cluster.topics.items()}

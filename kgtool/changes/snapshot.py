@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
-from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
+from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import (
@@ -165,7 +165,7 @@ def _hidden(
     """
     held = {topic for member in description.members for topic, _ in member.assignment}
     names = sorted(held - {partition.topic for partition in values})
-    yield from need_topics(cluster, names)
+    yield from ensure_topics(cluster, names)
     errors = []
     for name in names:
         error = cluster.topics[name].error

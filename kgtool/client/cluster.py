@@ -161,7 +161,7 @@ def fetch_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Opera
         )
 
 
-def know_topic(cluster: Cluster, name: str) -> Operation[TopicInfo]:
+def fetch_topic(cluster: Cluster, name: str) -> Operation[TopicInfo]:
     """Fetch one topic; a failure is its error."""
     try:
         yield from fetch_metadata(cluster, [name])
@@ -173,20 +173,20 @@ def know_topic(cluster: Cluster, name: str) -> Operation[TopicInfo]:
     return topic
 
 
-def need_brokers(cluster: Cluster) -> Operation[None]:
+def ensure_brokers(cluster: Cluster) -> Operation[None]:
     """Fetch the brokers if none is known yet."""
     if not cluster.brokers:
         yield from fetch_metadata(cluster)
 
 
-def need_topics(cluster: Cluster, names: Iterable[str]) -> Operation[None]:
+def ensure_topics(cluster: Cluster, names: Iterable[str]) -> Operation[None]:
     """Fetch the topics that are not known yet."""
     missing = sorted({name for name in names if name not in cluster.topics})
     if missing:
         yield from fetch_metadata(cluster, missing)
 
 
-def version_of(cluster: Cluster, to: int, request: Any) -> Operation[int | KgError]:
+def version_of(to: int, request: Any) -> Operation[int | KgError]:
     """Return the highest version of an API that both a broker and kgtool have (-1: none)."""
     versions = yield Versions(to)
     if isinstance(versions, KgError):
@@ -198,7 +198,7 @@ def version_of(cluster: Cluster, to: int, request: Any) -> Operation[int | KgErr
 
 def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | None]:
     """Return the error of a broker that doesn't offer an API at all; None where it does."""
-    version = yield from version_of(cluster, broker, request)
+    version = yield from version_of(broker, request)
     if isinstance(version, KgError) or version >= 0:
         return None
     from kgtool.protocol.capabilities import not_offered
@@ -206,7 +206,9 @@ def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | 
     return not_offered(peer_of(cluster, broker), request.NAME)
 
 
-def unable(cluster: Cluster, homes: Mapping[str, int], api: Any) -> Operation[dict[str, KgError]]:
+def find_unsupported(
+    cluster: Cluster, homes: Mapping[str, int], api: Any
+) -> Operation[dict[str, KgError]]:
     """Return the error of each group whose coordinator doesn't offer an API.
 
     :param homes: the coordinator of each group.
@@ -231,7 +233,7 @@ def find_coordinators(
 
     :param wait: False asks once, and leaves COORDINATOR_NOT_AVAILABLE to the caller.
     """
-    yield from need_brokers(cluster)
+    yield from ensure_brokers(cluster)
     found: dict[str, int | KgError] = {
         group: cluster.coordinators[group] for group in groups if group in cluster.coordinators
     }
@@ -260,7 +262,7 @@ def _coordinator_may_appear(answer: int | KgError, attempt: int) -> bool:
 
 
 def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str, int | KgError]]:
-    version = yield from version_of(cluster, ANY, find_coordinator.Request)
+    version = yield from version_of(ANY, find_coordinator.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
     found: dict[str, int | KgError] = {}

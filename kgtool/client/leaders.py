@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
+from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather, grouped
 from kgtool.client.retries import keep_reason, may_get_better
 from kgtool.errors import BrokerError, KgError
@@ -34,7 +34,7 @@ def by_leader(
     """
     wanted = list(dict.fromkeys(partitions))
     try:
-        yield from need_topics(cluster, (partition.topic for partition in wanted))
+        yield from ensure_topics(cluster, (partition.topic for partition in wanted))
     except KgError as error:
         return dict.fromkeys(wanted, error)
     answers = yield from _ask_leaders(cluster, wanted, work)

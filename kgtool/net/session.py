@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from kgtool.client.cluster import Cluster, need_brokers
+from kgtool.client.cluster import Cluster, ensure_brokers
 from kgtool.client.ops import Operation
 from kgtool.net.loop import Loop
 
@@ -42,7 +42,7 @@ class Session:
         :raises WrongCluster: the cluster is not the one of the context; nothing was asked of it.
         """
         if self._unchecked is not None:
-            self.loop.run(need_brokers(self.cluster))
+            self.loop.run(ensure_brokers(self.cluster))
             self._unchecked.check(self.cluster.cluster_id, may_pin=self.settings.is_own_address)
             self._unchecked = None
         result: T = self.loop.run(operation)
@@ -58,4 +58,4 @@ class Session:
 
         :raises NetworkError: no broker could be reached.
         """
-        self.run(need_brokers(self.cluster))
+        self.run(ensure_brokers(self.cluster))

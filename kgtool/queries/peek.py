@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
+from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import Operation, backoff, call
 from kgtool.client.retries import is_final
 from kgtool.errors import BrokerError, KgError
@@ -189,7 +189,7 @@ def read_window(
     attempt = empty = 0
     if window.start >= window.end or window.before + window.after == 0:
         return []
-    yield from need_topics(cluster, [window.partition.topic])
+    yield from ensure_topics(cluster, [window.partition.topic])
     while position < window.end and empty < _EMPTY_TRIES:
         row = yield from _fetch(cluster, window.partition, position, committed_only)
         if isinstance(row, KgError):

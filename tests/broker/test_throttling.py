@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import need_brokers
+from kgtool.client.cluster import ensure_brokers
 from kgtool.client.ops import Call, call
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
@@ -32,7 +32,7 @@ def throttled(kafka: Cluster) -> Iterator[str]:
 
 def use_up(session: Session) -> Any:
     """Make requests until the broker complains; return its last answer."""
-    yield from need_brokers(session.cluster)
+    yield from ensure_brokers(session.cluster)
     (broker,) = session.cluster.brokers
     for _ in range(200):
         replies = yield [Call(broker, metadata.Request(topics=None)) for _ in range(5)]

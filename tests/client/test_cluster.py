@@ -11,8 +11,8 @@ from kgtool.client.cluster import (
     by_coordinator,
     call_any,
     fetch_metadata,
+    fetch_topic,
     find_coordinators,
-    know_topic,
 )
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import ANY, DeadlineExceeded, backoff, call
@@ -397,6 +397,6 @@ def test_a_coordinator_that_is_left_out_is_asked_for_three_times_more() -> None:
 def test_what_a_broker_says_of_a_topic_is_its_error() -> None:
     refused = metadata.Topic(name="t", error_code=codes.TOPIC_AUTHORIZATION_FAILED)
     reply = metadata.Response(brokers=living(1), topics=[refused])
-    found = Script(lambda _to, _request: reply).run(know_topic(two_brokers(), "t"))
+    found = Script(lambda _to, _request: reply).run(fetch_topic(two_brokers(), "t"))
     assert isinstance(found.error, BrokerError)
     assert found.error.code == codes.TOPIC_AUTHORIZATION_FAILED

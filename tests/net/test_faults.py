@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import call_any, need_brokers
+from kgtool.client.cluster import call_any, ensure_brokers
 from kgtool.client.ops import Call, DeadlineExceeded, Pause, call, gather, within
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import ConnectionLost, KgError, TimedOut
@@ -100,7 +100,7 @@ def test_a_request_has_the_time_that_it_is_given(proxies: Proxies) -> None:
 
 def test_a_part_of_the_time_leaves_the_rest_to_what_follows(proxies: Proxies) -> None:
     def work(opened: Session) -> Any:
-        yield from need_brokers(opened.cluster)
+        yield from ensure_brokers(opened.cluster)
         stuck = yield from within(call(3, list_groups_api.Request()), 0.25)
         healthy = yield from call(2, list_groups_api.Request())
         return stuck, healthy
@@ -119,7 +119,7 @@ def test_an_answer_that_comes_too_late_is_dropped(proxies: Proxies) -> None:
     """The next request on the connection gets its own answer, not the one that was given up."""
 
     def work(opened: Session) -> Any:
-        yield from need_brokers(opened.cluster)
+        yield from ensure_brokers(opened.cluster)
         yield from within(call(3, list_groups_api.Request()), 0.05)
         replies = yield [Call(3, metadata.Request(topics=[])), Call(3, list_groups_api.Request())]
         return replies

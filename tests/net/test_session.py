@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import need_brokers
+from kgtool.client.cluster import ensure_brokers
 from kgtool.client.ops import Pause, gather, within
 from kgtool.config import Settings
 from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
@@ -171,7 +171,7 @@ def test_list_takes_one_connection_and_two_requests(bootstrap: str) -> None:
 @pytest.mark.broker
 def test_the_deadline_ends_pauses_and_answers_later_calls(bootstrap: str) -> None:
     def sleepy(cluster: Any) -> Any:
-        yield from need_brokers(cluster)
+        yield from ensure_brokers(cluster)
         yield Pause(60)
         listing = yield from list_groups(cluster)
         return listing

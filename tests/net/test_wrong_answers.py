@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import find_coordinators, need_brokers
+from kgtool.client.cluster import ensure_brokers, find_coordinators
 from kgtool.client.ops import call
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.net.session import Session
@@ -187,7 +187,7 @@ def test_a_cluster_in_the_middle_of_an_upgrade_to_3_0(proxies: Proxies) -> None:
     )
     places = parse_bootstrap(proxies.bootstrap.split(",")[0])
     with Session(Settings(places, 20_000, client)) as session:
-        session.run(need_brokers(session.cluster))
+        session.run(ensure_brokers(session.cluster))
         session.run(call(2, list_groups.Request()))
         groups = [f"mixed-{number}" for number in range(1001)]
         found = session.run(find_coordinators(session.cluster, groups))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup.plan_file import DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, PlanItem
-from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata, unable
+from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata, find_unsupported
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition
@@ -136,7 +136,7 @@ def obstacles(
         planned = {
             i.group: homes[i.group] for i in items if i.action in actions and i.group in homes
         }
-        missing += list((yield from unable(cluster, planned, api)).values())[:1]
+        missing += list((yield from find_unsupported(cluster, planned, api)).values())[:1]
     return missing
 
 

@@ -15,7 +15,7 @@ from kgtool.changes.snapshot import (
     group_digest,
     take_images,
 )
-from kgtool.client.cluster import Cluster, unable
+from kgtool.client.cluster import Cluster, find_unsupported
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, has_failed
@@ -217,7 +217,7 @@ def _judge(
         if problem is not None:
             wave.refused[one.group] = problem
     homes = {one.group: one.coordinator.id for one in wave.good if one.coordinator}
-    too_old = yield from unable(cluster, homes, delete_groups_api.Request)
+    too_old = yield from find_unsupported(cluster, homes, delete_groups_api.Request)
     wave.refused.update({g: ItemError.of(why, Target(group=g)) for g, why in too_old.items()})
     bare = [one for one in wave.good if not wave.committed[one.group]]
     wave.refused.update((yield from find_unlisted(bare)))

@@ -17,7 +17,7 @@ from kgtool.changes.plan_rows import each_open, failed, open_rows, settle
 from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, by_coordinator, unable, version_of
+from kgtool.client.cluster import Cluster, by_coordinator, find_unsupported, version_of
 from kgtool.client.lost_replies import is_unsettled
 from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError, OutcomeUnknown
@@ -110,7 +110,7 @@ def refusals(
     """Return the groups whose members can't be removed, and why."""
     refused = {d.group: problem for d in groups if (problem := _refusal(d)) is not None}
     homes = {d.group: d.coordinator.id for d in groups if d.coordinator and d.group not in refused}
-    too_old = yield from unable(cluster, homes, leave_group.Request)
+    too_old = yield from find_unsupported(cluster, homes, leave_group.Request)
     return refused | {g: ItemError.of(error, Target(group=g)) for g, error in too_old.items()}
 
 
@@ -234,7 +234,7 @@ def _leave(
     cluster: Cluster, broker: int, group: str, members: Sequence[Member], reason: str
 ) -> Operation[dict[str, int] | KgError]:
     """Return an error code for each member id, or the error of all of them."""
-    version = yield from version_of(cluster, broker, leave_group.Request)
+    version = yield from version_of(broker, leave_group.Request)
     if isinstance(version, KgError):
         return version
     if version < SEVERAL_VERSION:

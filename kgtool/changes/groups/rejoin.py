@@ -55,7 +55,7 @@ def restart_clocks(
 def _join_and_leave(
     cluster: Cluster, broker: int, group: str, topics: list[str]
 ) -> Operation[KgError | None]:
-    version = yield from version_of(cluster, broker, leave_group.Request)
+    version = yield from version_of(broker, leave_group.Request)
     if isinstance(version, KgError):
         return version
     reply = yield from call(broker, _join(group, topics, ""))

@@ -59,7 +59,7 @@ def commit_on(
 
     :param ids: topics with an id are committed by it where the coordinator can (v10).
     """
-    version = yield from version_of(cluster, broker, offset_commit.Request)
+    version = yield from version_of(broker, offset_commit.Request)
     if isinstance(version, KgError):
         return {group: dict.fromkeys(offsets, version) for group, offsets in asked.items()}
     usable = ids if version > NAMES_VERSION else {}

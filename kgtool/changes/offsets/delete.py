@@ -19,7 +19,7 @@ from kgtool.changes.snapshot import (
     value_digest,
 )
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata, unable
+from kgtool.client.cluster import Cluster, fetch_metadata, find_unsupported
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotDone
 from kgtool.model import (
@@ -258,7 +258,7 @@ def _read_all(
     living = [d for d in described if _refusal(d, {}, force=True) is None]
     wanted = {d.group: expand(cluster, requests[d.group])[0] for d in living}
     homes = {d.group: d.coordinator.id for d in living if d.coordinator}
-    can_delete = unable(cluster, homes, offset_delete.Request)
+    can_delete = find_unsupported(cluster, homes, offset_delete.Request)
     both = gather([fetch_selected(cluster, wanted), can_delete])
     committed, too_old = yield from within(both, READING_SHARE)
     errors = {group: ItemError.of(error, Target(group)) for group, error in too_old.items()}

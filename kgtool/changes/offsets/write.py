@@ -26,7 +26,7 @@ from kgtool.changes.offsets.commit import (
 )
 from kgtool.changes.offsets.delete_request import delete_partitions
 from kgtool.changes.offsets.verify import HINT, Write, Writes, changed_meanwhile, read_back
-from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, need_topics, version_of
+from kgtool.client.cluster import Cluster, by_coordinator, ensure_topics, fetch_metadata, version_of
 from kgtool.client.lost_replies import UNSETTLED
 from kgtool.client.ops import DeadlineExceeded, HangUp, Operation, gather, within
 from kgtool.errors import (
@@ -83,7 +83,7 @@ def write_offsets(
     commits = {g: _chosen(writes, delete=False) for g, writes in wanted.items()}
     deletions = {g: _chosen(writes, delete=True) for g, writes in wanted.items()}
     names = sorted({partition.topic for writes in commits.values() for partition in writes})
-    yield from need_topics(cluster, names)
+    yield from ensure_topics(cluster, names)
     ids = {name: cluster.topics[name].topic_id for name in names}
     work = _Commits(cluster, commits, identities or {}, ids)
     _, deleted = yield from within(gather([work.run(), _delete(cluster, deletions)]), WRITING_SHARE)
@@ -272,7 +272,7 @@ class _Commits:
 
     def _compare_ids(self, broker: int) -> Operation[dict[str, KgError]]:
         """Return the topics that were re-created, where the coordinator can't tell (before v10)."""
-        version = yield from version_of(self._cluster, broker, offset_commit.Request)
+        version = yield from version_of(broker, offset_commit.Request)
         if isinstance(version, KgError) or version > NAMES_VERSION:
             return {}
         return (yield from self._recreated([name for name, known in self._ids.items() if known]))

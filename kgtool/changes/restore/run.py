@@ -33,7 +33,7 @@ from kgtool.changes.snapshot import (
     read_groups,
     value_digest,
 )
-from kgtool.client.cluster import unable
+from kgtool.client.cluster import find_unsupported
 from kgtool.errors import ConfigError, KgError, NotDone
 from kgtool.model import (
     CommittedOffset,
@@ -120,7 +120,9 @@ class Restorer:
             if any(row.status == "would-delete" for row in group.rows)
             and (home := group.reading.description.coordinator) is not None
         }
-        lacks = self._session.run(unable(self._session.cluster, homes, offset_delete.Request))
+        lacks = self._session.run(
+            find_unsupported(self._session.cluster, homes, offset_delete.Request)
+        )
         only_whole = lacks.keys() & made
         self._whole = {g.group for g in groups if g.group in only_whole and _is_all_gone(g)}
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgtool.client.cluster import Cluster, call_any, need_brokers
+from kgtool.client.cluster import Cluster, call_any, ensure_brokers
 from kgtool.client.ops import ANY, Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.protocol.api import describe_configs
@@ -24,7 +24,7 @@ def broker_configs(
     :param brokers: only these.
     """
     if brokers is None:
-        yield from need_brokers(cluster)
+        yield from ensure_brokers(cluster)
         brokers = sorted(cluster.brokers)
     answers = yield from gather([configs_of(BROKER, str(b), names, b) for b in brokers])
     return dict(zip(brokers, answers, strict=True))

@@ -67,13 +67,13 @@ def _of_group(cluster: Cluster, group: str, errors: list[KgError]) -> Operation[
         errors.append(node)
         return None
     calls = []
-    modern = yield from version_of(cluster, node, consumer_group_describe.Request)
+    modern = yield from version_of(node, consumer_group_describe.Request)
     if isinstance(modern, int) and modern >= 0:
         request = consumer_group_describe.Request(
             group_ids=[group], include_authorized_operations=True
         )
         calls.append(Call(node, request))
-    classic = yield from version_of(cluster, node, describe_groups.Request)
+    classic = yield from version_of(node, describe_groups.Request)
     if isinstance(classic, int) and classic >= 3:
         asked = describe_groups.Request(groups=[group], include_authorized_operations=True)
         calls.append(Call(node, asked))
@@ -100,7 +100,7 @@ def _of_cluster(cluster: Cluster, errors: list[KgError]) -> Operation[Operations
 def operations_on_cluster(cluster: Cluster) -> Operation[int | KgError]:
     """Return the bit field of the cluster (DescribeCluster), or ``NOT_SAID``."""
     request = describe_cluster.Request(include_cluster_authorized_operations=True)
-    version = yield from version_of(cluster, ANY, request)
+    version = yield from version_of(ANY, request)
     if isinstance(version, KgError) or version < 0:
         return version if isinstance(version, KgError) else NOT_SAID
     reply = yield from call_any(request)
@@ -115,7 +115,7 @@ def _of_topics(
     cluster: Cluster, topics: Sequence[str], errors: list[KgError]
 ) -> Operation[dict[str, Operations | None]]:
     found: dict[str, Operations | None] = dict.fromkeys(topics)
-    version = yield from version_of(cluster, ANY, metadata.Request)
+    version = yield from version_of(ANY, metadata.Request)
     if isinstance(version, KgError):
         errors.append(version)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgtool.client.cluster import Cluster, fetch_metadata, know_topic
+from kgtool.client.cluster import Cluster, fetch_metadata, fetch_topic
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
@@ -46,7 +46,7 @@ def missing_topics(
         # Only what is not known is asked for: silent brokers may have used up the time.
         if not numbers and (spec.partitions is not None or spec.topic in topics):
             continue
-        info = yield from know_topic(cluster, spec.topic)
+        info = yield from fetch_topic(cluster, spec.topic)
         if info.error is None:
             absent = [number for number in numbers if number not in info.leaders]
             errors += [ItemError.of(missing, Target(None, spec.topic, n)) for n in absent]

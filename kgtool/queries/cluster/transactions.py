@@ -21,9 +21,9 @@ from kgtool.client.answers import refused
 from kgtool.client.cluster import (
     Cluster,
     call_any,
+    ensure_brokers,
     fetch_metadata,
-    know_topic,
-    need_brokers,
+    fetch_topic,
     version_of,
 )
 from kgtool.client.ops import ANY, Operation, call, cut, gather, grouped
@@ -68,7 +68,7 @@ def first_commits(
     """
     if not groups:
         return {}
-    yield from need_brokers(cluster)
+    yield from ensure_brokers(cluster)
     parts = yield from gather([_busy_on(cluster, broker) for broker in sorted(cluster.brokers)])
     failed = [part for part in parts if isinstance(part, KgError)]
     busy = set[int]().union(*(part for part in parts if not isinstance(part, KgError)))
@@ -121,7 +121,7 @@ def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int] | KgError]:
     if isinstance(rows, KgError):
         return rows
     if rows is None:
-        version = yield from version_of(cluster, broker, offset_fetch.Request)
+        version = yield from version_of(broker, offset_fetch.Request)
         is_stable = isinstance(version, int) and version >= STABLE
         return (yield from held_open(cluster, broker)) if is_stable else set()
     return set().union(*map(_offsets_partitions, rows))
@@ -138,7 +138,7 @@ def _described_on(cluster: Cluster, broker: int) -> Operation[list[Any] | KgErro
     error code TRANSACTIONAL_ID_NOT_FOUND.
     """
     request = list_transactions.Request(state_filters=OPEN_STATES)
-    version = yield from version_of(cluster, broker, request)
+    version = yield from version_of(broker, request)
     if isinstance(version, KgError) or version < 0:
         return version if isinstance(version, KgError) else None
     reply = yield from call(broker, request)
@@ -159,7 +159,7 @@ def held_open(cluster: Cluster, broker: int) -> Operation[set[int]]:
     There the last stable offset stays before the end of the log (KIP-98), which brokers of all
     versions report. A partition that can't be asked counts as one.
     """
-    home = yield from know_topic(cluster, TOPIC)
+    home = yield from fetch_topic(cluster, TOPIC)
     led = [TopicPartition(TOPIC, number) for number, node in home.leaders.items() if node == broker]
     ends = yield from log_ends(cluster, led, starts=False, stable=True)
     return {at.partition for at, end in ends.items() if end.stable is None or end.stable != end.end}
@@ -286,7 +286,7 @@ def _longest(configs: Sequence[Mapping[str, str | None] | KgError]) -> int | Non
 
 def _sees_all(cluster: Cluster) -> Operation[bool]:
     """Describe an unused id: ListTransactions leaves out what may not be described."""
-    version = yield from version_of(cluster, ANY, describe_transactions.Request)
+    version = yield from version_of(ANY, describe_transactions.Request)
     if isinstance(version, KgError) or version < 0:
         return False
     request = describe_transactions.Request(transactional_ids=[f"kgtool-{uuid.uuid4()}"])
@@ -341,7 +341,7 @@ def _producers_on(
     cluster: Cluster, broker: int, numbers: list[int]
 ) -> Operation[dict[int, tuple[ActiveProducer, ...]]]:
     """Ask for the producers of partitions (DescribeProducers, 2.8+, takes READ on the topic)."""
-    version = yield from version_of(cluster, broker, describe_producers.Request)
+    version = yield from version_of(broker, describe_producers.Request)
     if isinstance(version, KgError) or version < 0:
         return {}
     topic = describe_producers.RequestTopic(name=TOPIC, partitions=numbers)

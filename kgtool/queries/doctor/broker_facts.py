@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, ask_metadata, need_brokers
+from kgtool.client.cluster import Cluster, ask_metadata, ensure_brokers
 from kgtool.client.ops import Operation, call, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
@@ -72,7 +72,7 @@ def fetch_broker_facts(
     :param groups: those whose partitions of ``__consumer_offsets`` are of interest.
     :param everywhere: all partitions are.
     """
-    yield from need_brokers(cluster)
+    yield from ensure_brokers(cluster)
     ids = sorted(cluster.brokers)
     errors: list[ItemError] = []
     rules, offered, topic, sees_all = yield from gather(

@@ -82,7 +82,7 @@ def _undescribed(group: str, error: KgError) -> GroupDescription:
 def _describe_on(
     cluster: Cluster, broker: int, groups: list[str], kinds: dict[str, str]
 ) -> Operation[dict[str, Any]]:
-    version = yield from version_of(cluster, broker, consumer_group_describe.Request)
+    version = yield from version_of(broker, consumer_group_describe.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
     modern = [group for group in groups if version >= 0 and kinds.get(group) != "classic"]

@@ -212,7 +212,7 @@ def _ask_all(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> O
 def _list_on(
     cluster: Cluster, broker: int, states: Sequence[str], types: Sequence[str]
 ) -> Operation[list[GroupListing] | KgError]:
-    version = yield from version_of(cluster, broker, list_groups_api.Request)
+    version = yield from version_of(broker, list_groups_api.Request)
     if isinstance(version, KgError):
         return version
     request = list_groups_api.Request(

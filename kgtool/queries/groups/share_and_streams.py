@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, by_coordinator, need_topics, version_of
+from kgtool.client.cluster import Cluster, by_coordinator, ensure_topics, version_of
 from kgtool.client.ops import Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.model import (
@@ -88,7 +88,7 @@ def describe_other_groups(
 def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
     asked = []
     for api in (share_group_describe, streams_group_describe):
-        version = yield from version_of(cluster, broker, api.Request)
+        version = yield from version_of(broker, api.Request)
         if isinstance(version, KgError):
             return dict.fromkeys(groups, version)
         if version >= 0:
@@ -270,7 +270,7 @@ def _committed_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOf
     if isinstance(committed, KgError):
         return _failed(group, committed)
     read = sorted({topic for topics in group.topics.values() for topic in topics})
-    yield from need_topics(cluster, read)
+    yield from ensure_topics(cluster, read)
     partitions = set(committed)
     for topic in read:
         partitions.update(TopicPartition(topic, at) for at in cluster.topics[topic].leaders)

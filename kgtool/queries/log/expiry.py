@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, TopicInfo, find_coordinators, know_topic
+from kgtool.client.cluster import Cluster, TopicInfo, fetch_topic, find_coordinators
 from kgtool.client.ops import Operation, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, TopicPartition
@@ -111,7 +111,7 @@ def find_expiries(
     search = _Search(now_ms, all_times)
     located = yield from find_coordinators(cluster, [q.description.group for q in questions])
     brokers = [node for node in located.values() if isinstance(node, int)]
-    rules, topic = yield from gather([rules_of(cluster, brokers), know_topic(cluster, TOPIC)])
+    rules, topic = yield from gather([rules_of(cluster, brokers), fetch_topic(cluster, TOPIC)])
     for question in questions:
         node = located[question.description.group]
         search.add(question, rules[node] if isinstance(node, int) else node, node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import Cluster, find_coordinators, know_topic, version_of
+from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators, version_of
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import READING_SHARE, Operation, grouped, within
 from kgtool.errors import KgError
@@ -56,7 +56,7 @@ class LogReader:
         self, cluster: Cluster, names: Sequence[str]
     ) -> Operation[dict[str, Stretch | KgError]]:
         """Return what the log says of some of the groups, or why it can't be read."""
-        topic = yield from know_topic(cluster, TOPIC)
+        topic = yield from fetch_topic(cluster, TOPIC)
         if topic.error is not None:
             return dict.fromkeys(names, topic.error)
         count = len(topic.leaders)
@@ -107,7 +107,7 @@ def pending_in_log(cluster: Cluster, groups: Collection[str]) -> Operation[dict[
     nodes = grouped((node, group) for group, node in located.items() if isinstance(node, int))
     names: list[str] = []
     for node, own in sorted(nodes.items()):
-        version = yield from version_of(cluster, node, offset_fetch.Request)
+        version = yield from version_of(node, offset_fetch.Request)
         if isinstance(version, int) and version < STABLE:
             held = yield from held_open(cluster, node)
             count = len(cluster.topics[TOPIC].leaders)
@@ -140,7 +140,7 @@ def mark_pending(cluster: Cluster, committed: Mapping[str, Committed | KgError])
 def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
     """Sort groups by their partition of ``__consumer_offsets``, so that batches of them read each
     partition once or twice, and not once a batch."""
-    count = len((yield from know_topic(cluster, TOPIC)).leaders)
+    count = len((yield from fetch_topic(cluster, TOPIC)).leaders)
     return sorted(groups, key=lambda group: offsets_partition(group, count)) if count else [*groups]
 
 
@@ -149,11 +149,11 @@ def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
 
     None where no leader answers: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
     """
-    topic = yield from know_topic(cluster, TOPIC)
+    topic = yield from fetch_topic(cluster, TOPIC)
     partitions = [TopicPartition(TOPIC, number) for number in topic.leaders]
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
-        version = yield from version_of(cluster, broker, list_offsets.Request)
+        version = yield from version_of(broker, list_offsets.Request)
         if isinstance(version, KgError) or version < _MAX_TIMESTAMP_VERSION:
             return dict.fromkeys(parts, -1)
         (rows,) = yield from ask_offsets(broker, parts, [(_MAX_TIMESTAMP, READ_UNCOMMITTED)])

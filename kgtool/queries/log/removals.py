@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kgtool.client.cluster import Cluster, know_topic
+from kgtool.client.cluster import Cluster, fetch_topic
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
@@ -44,7 +44,7 @@ def group_past(
 
     :param begin_ms: read from there on only; what was committed before has no known cause.
     """
-    info = yield from know_topic(cluster, TOPIC)
+    info = yield from fetch_topic(cluster, TOPIC)
     if info.error is not None:
         return info.error
     number = offsets_partition(group, len(info.leaders))

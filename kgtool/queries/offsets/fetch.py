@@ -66,7 +66,7 @@ def fetch_on(
     cluster: Cluster, broker: int, groups: list[str]
 ) -> Operation[dict[str, Committed | KgError]]:
     """Fetch the offsets of groups from their coordinator."""
-    version = yield from version_of(cluster, broker, offset_fetch.Request)
+    version = yield from version_of(broker, offset_fetch.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
     return (yield from _fetch(broker, version, dict.fromkeys(groups), {}))
@@ -221,7 +221,7 @@ def selected_on(
 
     :param ids: topics with an id are asked for by it where the coordinator can (v10).
     """
-    version = yield from version_of(cluster, broker, offset_fetch.Request)
+    version = yield from version_of(broker, offset_fetch.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(partitions, version)
     found: dict[str, Committed | KgError] = {group: {} for group in partitions}
