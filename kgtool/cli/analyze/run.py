@@ -46,7 +46,7 @@ def _analyze(
     state: Any,
 ) -> bool:  # fmt: skip
     """Check the inputs, run the analysis and write the outputs."""
-    from kgtool.analysis.input import broker_settings
+    from kgtool.analysis.input.broker_settings import actual_scenario, choose_scenarios
     from kgtool.analysis.input.limitations import check_as_of
     from kgtool.analysis.pipeline import Analysis
     from kgtool.analysis.state import state_options
@@ -54,14 +54,14 @@ def _analyze(
 
     if state is not None:
         inputs = state.unread(inputs)
-    basis, played = broker_settings.choose_scenarios(
+    basis, scenarios = choose_scenarios(
         inputs.manifest, options["rules"], options["retention"], options["check_interval"],
         options["wrote"],
     )  # fmt: skip
     if state is not None:
-        state.check(state_options(basis, played, options["bucket"]))
+        state.check(state_options(basis, scenarios, options["bucket"]))
     # A single scenario that is the past itself is no what-if.
-    asks = played != (broker_settings.actual_scenario(basis),)
+    is_whatif = scenarios != (actual_scenario(basis),)
     output.begin((), (inputs.manifest or {}).get("cluster_id"))
     _note_assumptions(output, inputs, basis)
     if options["strict"] and inputs.problems:
@@ -72,11 +72,11 @@ def _analyze(
     start = "Starting" if spark is None else "Starting Spark"
     with AnalyzeProgress(output, start) as progress:
         engine, tally = _engine(spark, inputs, settings, progress)
-        wanted = _wanted(options, played, asks)._replace(tally=tally)
+        table_options = _table_options(options, scenarios, is_whatif)._replace(tally=tally)
         if options["out"] is not None:
             session = getattr(engine, "session", None)
             options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
-        analysis = Analysis(engine, inputs.files, basis, options["as_of"], wanted, state)
+        analysis = Analysis(engine, inputs.files, basis, options["as_of"], table_options, state)
         _write_outputs(analysis, output, options)
     if state is not None:
         state.commit(analysis)
@@ -119,8 +119,8 @@ def _engine(
     return engine, tally
 
 
-def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:
-    """Return what the outputs that were asked for need: a live table needs little of the past."""
+def _table_options(options: dict[str, Any], scenarios: tuple[Any, ...], is_whatif: bool) -> Any:
+    """Return the options for the outputs asked for: a live table needs little of the past."""
     from kgtool.analysis.pipeline import TableOptions
     from kgtool.analysis.report.facts import days_ahead
 
@@ -131,12 +131,12 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
     replays = (
         everything
         or bool({table, *only} & set(FROM_SCENARIOS))
-        or (table is None and asks)
+        or (table is None and is_whatif)
         or any(condition.kind == LOSSES for condition in options["fail_on"])
     )
     counts = everything or bool({"metrics", "writers"} & {table, *only})
     return TableOptions(
-        played if replays else (), options["horizon"], options["bucket"] if counts else None,
+        scenarios if replays else (), options["horizon"], options["bucket"] if counts else None,
         days=7 if options["report"] is None else days_ahead(options["horizon"]),
         gaps=everything or "gaps" in (table, *only),
         plan=options["plan"] is not None, idle_ms=options["idle"],
@@ -207,9 +207,9 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
     from kgtool.analysis.report.summary import summary
     from kgtool.cli.analyze.summary import WIDTH, Page, render
 
-    asks = analysis.options.scenarios not in ((), (actual_scenario(analysis.basis),))
-    facts = facts or summary(analysis, with_whatif=asks)
-    facts["whatif"] = facts["whatif"] if asks else []
+    is_whatif = analysis.options.scenarios not in ((), (actual_scenario(analysis.basis),))
+    facts = facts or summary(analysis, with_whatif=is_whatif)
+    facts["whatif"] = facts["whatif"] if is_whatif else []
     output.row(facts)
     width = output.table_width or WIDTH
     output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))

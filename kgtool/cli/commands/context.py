@@ -150,9 +150,9 @@ def rename(output: Output, old: str, new: str) -> None:
 @output_options
 def remove(output: Output, name: str) -> None:
     """Remove a context."""
-    gone = contexts.load().get(name)
+    removed = contexts.load().get(name)
     contexts.remove(name)
-    _show(output, [gone], quiet=True)
+    _show(output, [removed], quiet=True)
 
 
 def _absolute(path: str | None) -> str | None:

@@ -143,7 +143,7 @@ class _Run(NamedTuple):
         change, canary = Change(session, output), Canary(session, output, len(groups), yes=yes)
         with _reported(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
 
-            def told(done: Sequence[GroupDeletion]) -> None:
+            def report(done: Sequence[GroupDeletion]) -> None:
                 change.results(done)
                 known.extend(done)
                 meter.add(len(done))
@@ -153,7 +153,7 @@ class _Run(NamedTuple):
                     deletion.delete_groups(
                         session.cluster, part, agreed=agreed, force=self.force,
                         all_or_nothing=self.all_or_nothing, before_change=change.before,
-                        hidden=self.hidden, on_rows=told,
+                        hidden=self.hidden, on_rows=report,
                     )
                 )  # fmt: skip
 
