@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from kgtool.changes.plan_rows import open_rows, settle, skip
+from kgtool.cli.change.canary import Canary, rows_not_reached
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
 from kgtool.errors import KgError
 from kgtool.model import has_failed
+from kgtool.net.session import Session
 
 T = TypeVar("T")
+Step = Callable[[list[Any]], list[Any]]
 
 MEMORY_BYTES = 4 * 1024 * 1024
 """A list up to this size needs no file."""
@@ -98,15 +103,29 @@ class Plan(DiskList[list[T]]):
             report(skip(batch) if self.is_off else batch)
 
     def change(
-        self, change: Callable[[list[Any]], list[Any]], report: Callable[[list[Any]], None]
-    ) -> Iterator[int]:
-        """Change and report batch by batch; yield how many groups each has changed."""
-        for batch in self:
-            groups: list[Any] = batch
-            going = [group for group in groups if group.group in self.groups]
-            changed = {group.group: group for group in change(going)}
-            report([changed.get(group.group, group) for group in groups])
-            yield len(going)
+        self, session: Session, output: Output, doing: str, look_again: Step, execute: Step,
+        report: Callable[[list[Any]], None], *, yes: bool,
+    ) -> None:  # fmt: skip
+        """Change and report batch by batch, the canary first.
+
+        :param doing: for the progress line.
+        :param look_again: returns a batch as it is now.
+        :param execute: changes some groups, and returns them.
+        :param yes: do not ask after the canary.
+        """
+        looked = map(look_again, self)
+        is_checked = self.all_or_nothing and len(self) > 1
+        if is_checked and not can_all_be_done(looked, report):
+            return
+        canary = Canary(session, output, len(self.groups), yes=yes)
+        with Meter(output, doing, len(self.groups)) as meter:
+            for batch in self:
+                groups: list[Any] = batch
+                going = [group for group in groups if group.group in self.groups]
+                done = canary.run(going, execute, rows_not_reached, report)
+                changed = {group.group: group for group in done}
+                report([changed.get(group.group, group) for group in groups])
+                meter.add(len(going))
 
 
 def can_all_be_done(looked: Iterable[list[T]], report: Callable[[list[T]], None]) -> bool:

@@ -15,9 +15,8 @@ from kgtool.changes.offsets.keep import (
 )
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Canary, rows_not_reached
 from kgtool.cli.change.journaled import Change
-from kgtool.cli.change.plan import Plan, can_all_be_done
+from kgtool.cli.change.plan import Plan
 from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
@@ -121,10 +120,9 @@ class _Run:
         session, output, plan = self._session, self._output, self._plan
         with Change(session, output) as change:
             change.lock(plan.groups)
-            if plan.all_or_nothing and len(plan) > 1:
-                looked = (session.run(look_again(session.cluster, batch)) for batch in plan)
-                if not can_all_be_done(looked, self.report):
-                    return
+
+            def again(batch: list[GroupKeep]) -> list[GroupKeep]:
+                return session.run(look_again(session.cluster, batch))
 
             def execute(part: list[GroupKeep]) -> list[GroupKeep]:
                 return session.run(
@@ -133,13 +131,7 @@ class _Run:
                     )
                 )
 
-            canary = Canary(session, output, len(plan.groups), yes=yes)
-            with Meter(output, "Keeping", len(plan.groups)) as meter:
-                for count in plan.change(
-                    lambda groups: canary.run(groups, execute, rows_not_reached, self.report),
-                    self.report,
-                ):
-                    meter.add(count)
+            plan.change(session, output, "Keeping", again, execute, self.report, yes=yes)
         change.say()
 
     def report(self, groups: Sequence[GroupKeep]) -> None:

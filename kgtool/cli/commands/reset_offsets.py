@@ -17,9 +17,8 @@ from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Canary, rows_not_reached
 from kgtool.cli.change.journaled import UNDO_NOTE, Change, wait_until_empty
-from kgtool.cli.change.plan import DiskList, Plan, can_all_be_done
+from kgtool.cli.change.plan import DiskList, Plan
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -291,12 +290,9 @@ class _Run:
         session, output, plan, options = self._session, self._output, self._plan, self._options
         change.lock(self._groups)
         change.admit(plan.groups, plan.offsets)
-        if options.all_or_nothing and len(plan) > 1:
-            looked = (
-                session.run(look_again(session.cluster, batch, options.force)) for batch in plan
-            )
-            if not can_all_be_done(looked, self._report):
-                return
+
+        def again(batch: list[GroupReset]) -> list[GroupReset]:
+            return session.run(look_again(session.cluster, batch, options.force))
 
         def execute(part: list[GroupReset]) -> list[GroupReset]:
             writing = execute_resets(
@@ -308,14 +304,8 @@ class _Run:
                 change.results(group.rows)
             return done
 
-        total, is_silent = len(plan.groups), options.yes or output.is_kafka_form
-        canary = Canary(session, output, total, yes=is_silent)
-        with Meter(output, "Resetting", total) as meter:
-            for count in plan.change(
-                lambda groups: canary.run(groups, execute, rows_not_reached, self._report),
-                self._report,
-            ):
-                meter.add(count)
+        is_silent = options.yes or output.is_kafka_form
+        plan.change(session, output, "Resetting", again, execute, self._report, yes=is_silent)
 
     # -- reporting ------------------------------------------------------------------------
 
