@@ -586,18 +586,18 @@ def test_a_consumer_that_starts_in_the_middle(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It joins after the look and the journal, before the request: the broker refuses."""
-    from kgtool.cli.change.journaled import Change
+    from kgtool.cli.change.journaled import CommandChange
     from tests.cli import run
 
     before = place.offsets()
     opened: list[Consumer] = []
-    real = Change.before
+    real = CommandChange.before
 
-    def join_after(change: Change, changes: Any) -> None:
+    def join_after(change: CommandChange, changes: Any) -> None:
         real(change, changes)
         opened.append(clients.join(place.bootstrap, place.one, [place.topic]))
 
-    monkeypatch.setattr(Change, "before", join_after)
+    monkeypatch.setattr(CommandChange, "before", join_after)
     monkeypatch.setitem(os.environ, "KGTOOL_JOURNAL_DIR", str(place.journal))
     result = run.call(
         capsys, "--bootstrap-server", place.bootstrap, "--delete", "--group", place.one

@@ -72,7 +72,7 @@ def wait_until_empty(
         left = [group.group for group in busy]
 
 
-class Change(change.Change):
+class CommandChange(change.Change):
     """A change with its messages on stderr.
 
     :param undoes: the id of the journal that this change undoes.

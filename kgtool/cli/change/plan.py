@@ -16,7 +16,7 @@ from kgtool.model import has_failed
 from kgtool.net.session import Session
 
 T = TypeVar("T")
-Step = Callable[[list[Any]], list[Any]]
+BatchStep = Callable[[list[Any]], list[Any]]
 
 MEMORY_BYTES = 4 * 1024 * 1024
 """A list up to this size needs no file."""
@@ -72,7 +72,7 @@ class DiskList(Generic[T]):
             yield item
 
 
-class Plan(DiskList[list[T]]):
+class ChangePlan(DiskList[list[T]]):
     """The plan of a change of many groups: batches of groups, and their totals.
 
     A group has ``group``, ``rows`` and ``error`` (see ``changes.plan_rows``).
@@ -103,8 +103,8 @@ class Plan(DiskList[list[T]]):
             report(skip(batch) if self.is_off else batch)
 
     def change(
-        self, session: Session, output: Output, doing: str, look_again: Step, execute: Step,
-        report: Callable[[list[Any]], None], *, yes: bool,
+        self, session: Session, output: Output, doing: str, look_again: BatchStep,
+        execute: BatchStep, report: Callable[[list[Any]], None], *, yes: bool,
     ) -> None:  # fmt: skip
         """Change and report batch by batch, the canary first.
 

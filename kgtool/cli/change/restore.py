@@ -18,7 +18,7 @@ from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePol
 from kgtool.changes.restore.run import Restorer, parts
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import Change, wait_until_empty
+from kgtool.cli.change.journaled import CommandChange, wait_until_empty
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
@@ -33,9 +33,6 @@ from kgtool.text import counted, escape, listed
 
 LINES = 40
 """Rows of the preview, and notes; the rest is counted."""
-
-Source = Callable[[], Iterable[DesiredGroup]]
-"""Returns the groups to restore, each time from the beginning."""
 
 
 class RestoreOptions(NamedTuple):
@@ -65,12 +62,13 @@ def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreO
 class Restore:
     """One ``undo`` or ``restore``, from the first look to the last row.
 
+    :param source: returns the groups to restore, each time from the beginning.
     :param undoes: the id of the journal that is undone.
     """
 
     def __init__(
-        self, session: Session, output: Output, options: RestoreOptions, source: Source,
-        undoes: str | None = None,
+        self, session: Session, output: Output, options: RestoreOptions,
+        source: Callable[[], Iterable[DesiredGroup]], undoes: str | None = None,
     ) -> None:  # fmt: skip
         self._session = session
         self._output = output
@@ -117,7 +115,7 @@ class Restore:
             self._session, output, question, options.yes, groups=plan.groups, offsets=plan.count
         )
         with (
-            Change(self._session, output, undoes=self._undoes) as change,
+            CommandChange(self._session, output, undoes=self._undoes) as change,
             Meter(output, "Restoring", total) as meter,
         ):
             self._change(change, meter, total)
@@ -145,7 +143,7 @@ class Restore:
 
     # -- changing -------------------------------------------------------------------------
 
-    def _change(self, change: Change, meter: Meter, total: int) -> None:
+    def _change(self, change: CommandChange, meter: Meter, total: int) -> None:
         if not self._options.all_or_nothing:
             self._change_in_parts(change, meter, total)
             return
@@ -157,7 +155,7 @@ class Restore:
         for part in self._parts():
             self._apply(part, change, meter)
 
-    def _change_in_parts(self, change: Change, meter: Meter, total: int) -> None:
+    def _change_in_parts(self, change: CommandChange, meter: Meter, total: int) -> None:
         canary = Canary(self._session, self._output, total, yes=self._options.yes)
         done = failed = 0
         for part in canary.split(self._parts()):
@@ -170,7 +168,7 @@ class Restore:
                     self._output.failed(not_reached(desired.group), quiet=True)
                 return
 
-    def _apply(self, part: Sequence[DesiredGroup], change: Change, meter: Meter) -> int:
+    def _apply(self, part: Sequence[DesiredGroup], change: CommandChange, meter: Meter) -> int:
         """Restore a part; return in how many groups anything failed."""
         groups = self._restorer.restore(part, change)
         meter.add(len(part))

@@ -17,7 +17,7 @@ from kgtool.changes.policy import Guard
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import Canary
 from kgtool.cli.change.impact import used
-from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, Change, journal_folder, origin
+from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, CommandChange, journal_folder, origin
 from kgtool.cli.cleanup.plan import say_left_out, summary
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
@@ -50,7 +50,7 @@ class Apply:
         self._rate = rate
         self._results: list[ItemResult] = []
         self._journals: list[str] = []
-        self._change: Change | None = None
+        self._change: CommandChange | None = None
         say = output.note_once
         self._run = PlanRun(session, plan, path, say, allow_blind=allow_blind)
 
@@ -118,7 +118,7 @@ class Apply:
         canary = Canary(self._session, self._output, len(left), yes=self._yes)
         done: list[PlanItem] = []
         try:
-            with Change(self._session, self._output) as change, meter:
+            with CommandChange(self._session, self._output) as change, meter:
                 for items in canary.split(self._batches(left)):
                     began = time.monotonic()
                     meter.set(len(done), *self._counts())

@@ -11,7 +11,7 @@ from kgtool.changes.groups.config_plan import ConfigItem, Refused, compare
 from kgtool.changes.groups.configs import Configs, describe_group_configs
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import Change
+from kgtool.cli.change.journaled import CommandChange
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, name_options, open_session, positions
@@ -236,10 +236,9 @@ def alter_configs(
         output.note(UNDO_NOTE_CONFIGS)
         question = question.format(counted(len(open_), "config"))
         confirm.ask(session, output, question, yes, groups=groups)
-        canary = Canary(session, output, len(groups), yes=yes)
-        with Change(session, output, undoes=undoes) as change:
+        with CommandChange(session, output, undoes=undoes) as change:
             change.lock(groups)
-            changed = _change(session, output, open_, canary, change)
+            changed = _change(session, output, open_, yes, change)
         items = [changed.get(item.key, item) for item in items]
         journal_id = change.journal_id
         change.say()
@@ -250,7 +249,7 @@ def alter_configs(
 
 
 def _change(
-    session: Session, output: Output, items: Sequence[ConfigItem], canary: Canary, change: Change
+    session: Session, output: Output, items: Sequence[ConfigItem], yes: bool, change: CommandChange
 ) -> dict[tuple[str, str], ConfigItem]:
     """Change the configs of one group after another; return the items by their keys."""
     by_group = grouped((item.group, item) for item in items)
@@ -266,6 +265,7 @@ def _change(
     def report(done: list[list[ConfigItem]]) -> None:
         _report(output, [item for group in done for item in group])
 
+    canary = Canary(session, output, len(by_group), yes=yes)
     outcomes = canary.run(
         list(by_group.values()), make, skip, report,
         lambda group: any(item.error is not None for item in group),

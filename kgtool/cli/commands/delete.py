@@ -11,7 +11,7 @@ from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.plan_rows import skip
 from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, Change
+from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, CommandChange
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session
@@ -47,7 +47,7 @@ def command(
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=not force)
-        run = _Run(session, output, force, all_or_nothing, hidden)
+        run = _DeleteRun(session, output, force, all_or_nothing, hidden)
         plan = run.plan(groups)
         names = _open_groups(plan)
         if dry_run or not names:
@@ -71,7 +71,7 @@ def kafka_form(
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=False, is_long=False)
-        run = _Run(session, output, given["force"], given["all_or_nothing"], hidden)
+        run = _DeleteRun(session, output, given["force"], given["all_or_nothing"], hidden)
         if given["dry_run"] or run.all_or_nothing:
             plan = run.plan(groups)
             if given["dry_run"] or (plan.rows and not _open_groups(plan)):
@@ -100,7 +100,7 @@ def _show_plan(output: Output, plan: deletion.DeletionPlan, names: Sequence[str]
         output.note("Warning: share groups keep their state elsewhere: undo does not restore it.")
 
 
-class _Run(NamedTuple):
+class _DeleteRun(NamedTuple):
     """One run of the command, in either form."""
 
     session: Session
@@ -133,14 +133,15 @@ class _Run(NamedTuple):
 
     def delete(
         self, groups: Sequence[str], agreed: Mapping[str, int] | None = None, *, yes: bool
-    ) -> tuple[Change, list[GroupDeletion]]:
+    ) -> tuple[CommandChange, list[GroupDeletion]]:
         """Delete groups, with a journal of their offsets.
 
         :param agreed: digests of the offsets in the plan; groups that differ now are left alone.
         """
         session, output = self.session, self.output
         known: list[GroupDeletion] = []
-        change, canary = Change(session, output), Canary(session, output, len(groups), yes=yes)
+        canary = Canary(session, output, len(groups), yes=yes)
+        change = CommandChange(session, output)
         with _reported(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
 
             def report(done: Sequence[GroupDeletion]) -> None:

@@ -10,7 +10,7 @@ from kgtool.changes.plan_rows import skip
 from kgtool.changes.snapshot import Agreed
 from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import UNDO_NOTE, Change
+from kgtool.cli.change.journaled import UNDO_NOTE, CommandChange
 from kgtool.cli.change.plan import DiskList, can_all_be_done
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
@@ -68,7 +68,7 @@ def command(
     confirm.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
-        run = _Run(session, output, topics, force, all_or_nothing)
+        run = _DeleteRun(session, output, topics, force, all_or_nothing)
         agreed = run.plan(groups, dry_run)
         if agreed is None:
             return
@@ -93,7 +93,7 @@ def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:
     return list(counts), sum(counts.values())
 
 
-class _Run(NamedTuple):
+class _DeleteRun(NamedTuple):
     """One run of the command, batch by batch."""
 
     session: Session
@@ -170,7 +170,7 @@ class _Run(NamedTuple):
 
     def delete(
         self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None = None, *, yes: bool = True
-    ) -> Change:
+    ) -> CommandChange:
         """Delete offsets, with a journal of them, and report.
 
         :param agreed: the plan that was shown; offsets that differ now are left alone.
@@ -178,7 +178,7 @@ class _Run(NamedTuple):
         session, output = self.session, self.output
         canary = Canary(session, output, len(groups), yes=yes)
         meter = Meter(output, "Deleting", len(groups))
-        with Change(session, output) as change, meter:
+        with CommandChange(session, output) as change, meter:
 
             def delete(part: list[str]) -> list[bool]:
                 return list(self._delete(change, meter, part, agreed))
@@ -215,7 +215,7 @@ class _Run(NamedTuple):
             batches.learn(len(names), sum(len(result.rows) for result in results))
 
     def _delete(
-        self, change: Change, meter: Meter, groups: Sequence[str],
+        self, change: CommandChange, meter: Meter, groups: Sequence[str],
         agreed: Mapping[str, Agreed] | None,
     ) -> Iterator[bool]:  # fmt: skip
         """Yield for each group whether anything failed; its rows are reported, and not held."""
@@ -259,7 +259,7 @@ def kafka_form(
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
-        run = _Run(session, output, given["topic"], given["force"], given["all_or_nothing"])
+        run = _DeleteRun(session, output, given["topic"], given["force"], given["all_or_nothing"])
         if given["dry_run"] or run.all_or_nothing:
             agreed = run.plan(groups, given["dry_run"])
             if given["dry_run"] and agreed is not None:

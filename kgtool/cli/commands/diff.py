@@ -31,7 +31,7 @@ from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.groups.list import list_groups
 
-Offsets = dict[TopicPartition, OffsetImage]
+GroupOffsets = dict[TopicPartition, OffsetImage]
 Side: TypeAlias = "FileSide | ClusterSide"
 _GROUPS_AT_ONCE = 250
 
@@ -128,7 +128,7 @@ class FileSide:
         """Return the names of the chosen groups in the file."""
         return list(filter(name_test(self._selection), self._file.groups))
 
-    def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
+    def read(self, groups: Sequence[str]) -> dict[str, GroupOffsets | None]:
         """Read groups from the file; a group that is not in it has no offsets."""
         found = {group: self._file.read(group) for group in groups}
         return {g: dict(read.image.offsets) if read else {} for g, read in found.items()}
@@ -173,9 +173,9 @@ class ClusterSide:
             names.update(dict.fromkeys(selection.resolve(listing)))
         return list(names)
 
-    def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
+    def read(self, groups: Sequence[str]) -> dict[str, GroupOffsets | None]:
         """Read groups from the cluster; a group that does not exist has no offsets."""
-        found: dict[str, Offsets | None] = {}
+        found: dict[str, GroupOffsets | None] = {}
         for group, reading in self._session.run(read_groups(self._session.cluster, groups)).items():
             self.errors += reading.errors
             found[group] = None if reading.errors else dict(reading.image.offsets)

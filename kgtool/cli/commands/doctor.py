@@ -94,7 +94,7 @@ def command(
     return exits.FOUND if is_found else status
 
 
-def _connection(settings: Settings) -> Connection:
+def _connection(settings: Settings) -> FixConnection:
     """Return how the suggested commands reach the cluster, and this login's principal."""
     given = given_connection()
     given.pop("timeout", None)
@@ -107,7 +107,7 @@ def _connection(settings: Settings) -> Connection:
         principal = "User:ANONYMOUS"
     elif isinstance(login, PasswordLogin) and not login.is_token:
         principal = f"User:{login.username}"
-    return Connection(tuple(own), brokers, config, principal)
+    return FixConnection(tuple(own), brokers, config, principal)
 
 
 def _examine(
@@ -144,7 +144,7 @@ def _report_errors(output: Output, errors: Sequence[ItemError]) -> None:
             output.failed(error, quiet=True)
 
 
-def _show(output: Output, found: Diagnosis, connection: Connection) -> None:
+def _show(output: Output, found: Diagnosis, connection: FixConnection) -> None:
     for finding in found.findings:
         output.row(_row(finding, connection))
     _report_errors(output, [error for error in found.errors if error not in output.errors])
@@ -167,7 +167,7 @@ _COLORS = {"problem": terminal.RED, "warning": terminal.ORANGE, "note": terminal
 YOU = "User:YOU"
 
 
-class Connection(NamedTuple):
+class FixConnection(NamedTuple):
     """What the suggested commands need to reach the cluster.
 
     ``own``: the options that were typed, for kgtool. Kafka's tools know neither contexts nor the
@@ -181,7 +181,7 @@ class Connection(NamedTuple):
     principal: str = YOU
 
 
-def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
+def fix_of(finding: Finding, connection: FixConnection) -> tuple[str, ...]:
     """Return the words of a finding's command line, ready to be run; empty: there is none."""
     if not finding.fix:
         return ()
@@ -197,7 +197,7 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
     return (program, *reach, *who)
 
 
-def _row(finding: Finding, connection: Connection) -> dict[str, Any]:
+def _row(finding: Finding, connection: FixConnection) -> dict[str, Any]:
     return build_row(
         finding, DOCTOR, finding=finding.kind, message=_message(finding),
         evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
@@ -215,7 +215,7 @@ def _message(finding: Finding) -> str:
 # The text format
 
 
-def _page(output: Output, findings: Sequence[Finding], connection: Connection) -> str:
+def _page(output: Output, findings: Sequence[Finding], connection: FixConnection) -> str:
     """Return all findings, the worst first, in a paragraph for each kind."""
     kinds = grouped(((finding.severity, finding.kind), finding) for finding in findings)
     width = min(output.table_width or WIDTH, 2 * WIDTH)
@@ -226,7 +226,7 @@ def _page(output: Output, findings: Sequence[Finding], connection: Connection) -
 
 
 def _paragraph(
-    findings: Sequence[Finding], connection: Connection, width: int, colored: bool
+    findings: Sequence[Finding], connection: FixConnection, width: int, colored: bool
 ) -> str:
     first = findings[0]
     title, meaning = KINDS[first.kind]

@@ -15,8 +15,8 @@ from kgtool.changes.offsets.keep import (
 )
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import Change
-from kgtool.cli.change.plan import Plan
+from kgtool.cli.change.journaled import CommandChange
+from kgtool.cli.change.plan import ChangePlan
 from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
@@ -58,10 +58,10 @@ def command(
     """
     selection.check("keep")
     confirm.require(yes, dry_run)
-    plan = Plan[GroupKeep](all_or_nothing=all_or_nothing)
+    plan = ChangePlan[GroupKeep](all_or_nothing=all_or_nothing)
     with open_session(settings, progress=True) as session, plan:
         groups = choose(session, output, selection, KEEP).groups
-        run = _Run(session, output, plan)
+        run = _KeepRun(session, output, plan)
         run.look(groups, join)
         if dry_run or plan.is_off or not plan.groups:
             plan.report(run.report)
@@ -73,10 +73,10 @@ def command(
             run.change(yes)
 
 
-class _Run:
+class _KeepRun:
     """One run of the command; memory holds one batch of what it plans and does."""
 
-    def __init__(self, session: Session, output: Output, plan: Plan[GroupKeep]) -> None:
+    def __init__(self, session: Session, output: Output, plan: ChangePlan[GroupKeep]) -> None:
         self._session = session
         self._output = output
         self._plan = plan
@@ -118,7 +118,7 @@ class _Run:
     def change(self, yes: bool) -> None:
         """Keep the offsets, with a journal. There is nothing to undo: they stay the same."""
         session, output, plan = self._session, self._output, self._plan
-        with Change(session, output) as change:
+        with CommandChange(session, output) as change:
             change.lock(plan.groups)
 
             def again(batch: list[GroupKeep]) -> list[GroupKeep]:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
     from kgtool.queries.log.expiry import GroupExpiry, Question
 
-Row = dict[str, Any]
-
 ALL_STATES = (*STATES, "NotReady")
 ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
 
@@ -125,7 +123,9 @@ def _run(settings: Settings, output: Output, options: ListOptions) -> int:
     return exits.FOUND if found and options.horizon_ms is not None else status
 
 
-def _show(output: Output, found: Sequence[Row], options: ListOptions, looked_at: int) -> None:
+def _show(
+    output: Output, found: Sequence[dict[str, Any]], options: ListOptions, looked_at: int
+) -> None:
     if options.horizon_ms is not None:
         if not found:
             what = "Nothing" if not output.errors else "Nothing that could be checked"
@@ -177,7 +177,7 @@ def _listed(session: Session, output: Output, options: ListOptions) -> list[Grou
 
 def _expiring(
     session: Session, output: Output, groups: Sequence[GroupListing], horizon_ms: int
-) -> list[Row]:
+) -> list[dict[str, Any]]:
     """Return a row for each group with offsets that expire within the horizon, by time."""
     questions = _questions(session, output, groups)
     until = now_ms() + horizon_ms
@@ -189,7 +189,7 @@ def _expiring(
     return sorted(due, key=lambda row: row["expires_at_ms"])
 
 
-def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[Row]:
+def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[dict[str, Any]]:
     due = [
         (found.expires_at_ms, found.rule)
         for found in answer.offsets.values()

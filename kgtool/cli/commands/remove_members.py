@@ -13,7 +13,7 @@ from kgtool.changes.plan_rows import skip
 from kgtool.changes.reset.rows import members
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import Canary, rows_not_reached
-from kgtool.cli.change.journaled import Change, wait_until_empty
+from kgtool.cli.change.journaled import CommandChange, wait_until_empty
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import change_options, group_arguments, open_session
@@ -122,7 +122,7 @@ def _remove(
     confirm.ask(session, output, f"Remove {counted(len(rows), 'member')}?", yes, groups=names)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
     canary = Canary(session, output, len(found), yes=yes)
-    with Change(session, output) as change:
+    with CommandChange(session, output) as change:
 
         def remove(part: list[GroupRemovals]) -> list[GroupRemovals]:
             removing = removal.journaled_removals(

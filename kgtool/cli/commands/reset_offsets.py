@@ -17,8 +17,8 @@ from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import UNDO_NOTE, Change, wait_until_empty
-from kgtool.cli.change.plan import DiskList, Plan
+from kgtool.cli.change.journaled import UNDO_NOTE, CommandChange, wait_until_empty
+from kgtool.cli.change.plan import ChangePlan, DiskList
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -189,20 +189,20 @@ def _run(
     settings: Settings, output: Output, selection: Selection, options: ResetOptions
 ) -> int | None:
     """Reset offsets; return the exit status, None for that of the output."""
-    plan = Plan[GroupReset](all_or_nothing=options.all_or_nothing)
+    plan = ChangePlan[GroupReset](all_or_nothing=options.all_or_nothing)
     rows = DiskList[list[reset_report.KafkaRow]]()
     with open_session(settings) as session, plan, rows, TableStream(output, shown(RESET)) as table:
         groups = choose(session, output, selection, RESET).groups
         _wait(session, output, groups, options.wait_seconds)
-        return _Run(session, output, options, groups, plan, rows, table).run()
+        return _ResetRun(session, output, options, groups, plan, rows, table).run()
 
 
-class _Run:
+class _ResetRun:
     """One run of the command; memory holds one batch of what it plans and does."""
 
     def __init__(
         self, session: Session, output: Output, options: ResetOptions, groups: Sequence[str],
-        plan: Plan[GroupReset], kafka_rows: DiskList[list[reset_report.KafkaRow]],
+        plan: ChangePlan[GroupReset], kafka_rows: DiskList[list[reset_report.KafkaRow]],
         table: TableStream,
     ) -> None:  # fmt: skip
         self._session = session
@@ -232,7 +232,7 @@ class _Run:
             self._output.note(declined.message)
             return exits.DONE  # the preview was asked for, too
         self._options = self._options._replace(execute=True)
-        with Change(self._session, self._output) as change:
+        with CommandChange(self._session, self._output) as change:
             self._change(change)
         self._finish()
         change.say()
@@ -285,7 +285,7 @@ class _Run:
 
     # -- changing -------------------------------------------------------------------------
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: CommandChange) -> None:
         """Write what is planned, with a journal of the offsets before."""
         session, output, plan, options = self._session, self._output, self._plan, self._options
         change.lock(self._groups)

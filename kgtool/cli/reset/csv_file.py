@@ -17,14 +17,14 @@ _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
 _FORMS = {3: "topic,partition,offset", 4: "group,topic,partition,offset"}
 
-Offsets = dict[str, dict[TopicPartition, int]]
+OffsetsByGroup = dict[str, dict[TopicPartition, int]]
 """New offsets by group and partition."""
 
 
 class ResetFile(NamedTuple):
     """The offsets of a file; ``replaced``: notes on lines that a later line overrides."""
 
-    offsets: Offsets
+    offsets: OffsetsByGroup
     replaced: list[str]
 
 
@@ -53,7 +53,7 @@ def parse(text: str, path: str, group: str | None) -> ResetFile:
             f"{path} is empty: it needs lines of {_FORMS[4 if group is None else 3]}."
         )
     width = _width(lines[0][1], path, lines[0][0], group)
-    offsets: Offsets = {}
+    offsets: OffsetsByGroup = {}
     seen: dict[tuple[str, TopicPartition], int] = {}
     replaced: list[str] = []
     for number, fields in lines:
