@@ -24,7 +24,7 @@ from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pa
 from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.decode.job_progress import Counted
-from kgtool.analysis.fold.arrays import summed
+from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
@@ -161,7 +161,7 @@ class LocalEngine(Engine):
     def frame(self, name: str, post: PostProcess) -> Any:
         """A table of ``schema.TABLES``, an Arrow table."""
         table = post.each(self.collect(name))
-        return summed(table, post.sum_by, most=post.max_of) if post.sum_by else table
+        return sum_rows(table, post.sum_by, max_of=post.max_of) if post.sum_by else table
 
 
 @contextmanager

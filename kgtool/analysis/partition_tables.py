@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.decode.blobs import release
-from kgtool.analysis.fold.arrays import summed
+from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.buckets import Blobs, buckets
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
 from kgtool.analysis.fold.removals import explain_removals
@@ -45,7 +45,7 @@ def partition_tables(partition: int, blobs: Blobs, plan: FoldPlan) -> Tables:
     for name, tables in parts.items():
         rows = pa.concat_tables(tables)
         equal = [column for column in rows.column_names if column not in _SUMS[name]]
-        yield name, summed(rows, equal).select(rows.column_names)
+        yield name, sum_rows(rows, equal).select(rows.column_names)
 
 
 def _tables(folded: FoldedLog) -> Tables:

@@ -128,8 +128,8 @@ WHATIF: Final = (
     + (("days", "array<struct<" + ",".join(f"{name}:bigint" for name in DAY) + ">>"),)
 )
 """One row a scenario: what checks would have removed until the log ends, and what would be left.
-``missed`` are removed offsets that were committed again later, and the groups that lost one:
-somebody came back. ``next`` is what goes within the horizon if nobody commits any more. A day
+``missed`` are removed offsets that were committed again later, and the groups that lost one: their
+consumers came back. ``next`` are removals within the horizon if there are no more commits. A day
 begins at ``day_ms`` (UTC); its live counts are those at its end."""
 
 WHATIF_FAMILIES: Final = _SCENARIO + _columns("""

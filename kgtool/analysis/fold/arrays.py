@@ -1,6 +1,6 @@
-"""Windows in numpy: what comes before and behind a row among rows of the same key.
+"""Window functions, as-of joins and group-bys in numpy.
 
-Rows are sorted by key, and within a key in the order that counts; ``key`` is an integer a row.
+Windows are over the rows of a key: the rows are sorted by key, an integer, and by order within it.
 A missing integer is ``NONE``.
 """
 
@@ -21,7 +21,7 @@ MAX = 2**63 - 1
 
 
 class Runs:
-    """Rows of equal keys that follow each other."""
+    """Windows over rows that are sorted by key."""
 
     def __init__(self, key: Ints) -> None:
         self.size = len(key)
@@ -40,7 +40,7 @@ class Runs:
         return moved
 
     def lead(self, values: NDArray[Any], default: Any) -> NDArray[Any]:
-        """The value of the row behind."""
+        """The value of the next row."""
         moved = np.empty_like(values)
         moved[:-1] = values[1:]
         moved[self.is_last] = default
@@ -52,16 +52,16 @@ class Runs:
         return np.asarray(total - total[self.start] if self.size else total, dtype=np.int64)
 
     def last_so_far(self, which: Bools) -> Ints:
-        """Index of the last row, up to this one, for which ``which`` is set; -1: there is none."""
+        """Index of the last row, up to this one, for which ``which`` is set; -1: none."""
         seen = np.maximum.accumulate(np.where(which, self.index, -1))
         return np.where(seen >= self.start, seen, -1)
 
     def last_before(self, which: Bools) -> Ints:
-        """The same without this one."""
+        """``last_so_far`` of the row before."""
         return self.lag(self.last_so_far(which), -1)
 
     def first_behind(self, which: Bools, none: int = -1) -> Ints:
-        """Index of the first row behind for which ``which`` is set; ``none``: there is none."""
+        """Index of the first later row for which ``which`` is set, or ``none``."""
         nearest = np.minimum.accumulate(np.where(which, self.index, self.size)[::-1])[::-1]
         after = np.append(nearest, self.size)[1:]
         inside = after < self.size
@@ -70,16 +70,16 @@ class Runs:
 
 
 def stacked(parts: Iterable[Iterable[NDArray[Any]]]) -> list[Any]:
-    """The columns of these parts, one below the other."""
+    """The concatenated columns of these parts."""
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
 SLAB = 1 << 17
-"""Rows that are worked on at once where keys do not depend on each other."""
+"""Rows that are processed at once where keys are independent of each other."""
 
 
 def slabs(key: Ints) -> Iterator[Ints]:
-    """The places of some keys' rows at a time: SLAB of them, or one key's."""
+    """Indices of the rows of some keys at a time: about SLAB, or one key's."""
     if len(key) <= SLAB:
         yield np.arange(len(key))
         return
@@ -91,7 +91,7 @@ def slabs(key: Ints) -> Iterator[Ints]:
 
 
 def highest_so_far(key: Ints, values: Ints) -> Ints:
-    """The greatest value of each key up to each row; rows are sorted by key."""
+    """The running maximum of each key; rows are sorted by key."""
     if not ((values[1:] < values[:-1]) & (key[1:] == key[:-1])).any():
         return values
     distinct, rank = np.unique(values, return_inverse=True)
@@ -120,15 +120,15 @@ def greatest_so_far(which: Bools, start: Ints, *order: Ints) -> Ints:
 
 
 def as_of(keys: Ints, at: Ints, ask_keys: Ints, ask_at: Ints, *, before: bool) -> Ints:
-    """For each question the index of the last row of its key, up to (``before``: below) its place.
+    """As-of join: for each asked key the index of its last row at or (``before``) before a place.
 
-    The rows are sorted by ``keys`` and ``at``. -1: there is none.
+    The rows are sorted by ``keys`` and ``at``. -1: none.
     """
     return _same(keys, ask_keys, _places(keys, at, ask_keys, ask_at, before=before) - 1)
 
 
 def following(keys: Ints, at: Ints, ask_keys: Ints, ask_at: Ints) -> Ints:
-    """The index of the first row of its key behind its place, likewise."""
+    """Likewise the index of the key's first row after that place."""
     return _same(keys, ask_keys, _places(keys, at, ask_keys, ask_at, before=False))
 
 
@@ -148,7 +148,7 @@ def _same(keys: Ints, ask_keys: Ints, found: Ints) -> Ints:
 
 
 def codes(*columns: Ints) -> Ints:
-    """One integer a row, equal where all columns are: ranks, so small ones."""
+    """One integer a row, equal where all columns are: ranks, so small numbers."""
     code = _ranks(columns[0])
     for column in columns[1:]:
         ranks = _ranks(column)
@@ -157,12 +157,12 @@ def codes(*columns: Ints) -> Ints:
 
 
 def _ranks(values: Ints) -> Ints:
-    """The rank of each value among those that there are."""
+    """The rank of each value among the distinct ones."""
     least = int(values.min(initial=0))
     span = int(values.max(initial=0)) - least + 1
     if span > 4 * len(values):
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
-    # Numbers close to each other need not be sorted.
+    # Values in a small range need no sort.
     place = values - least
     return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place], dtype=np.int64)
 
@@ -185,7 +185,7 @@ def extreme(size: int, code: Ints, values: Ints, *, least: bool = False) -> Ints
 
 
 def plus(values: Ints, duration: int | Ints) -> Ints:
-    """The sum, which stops at the end of int64 as a broker's does."""
+    """The sum, which saturates at the end of int64 as a broker's does."""
     return np.asarray(np.minimum(values, MAX - duration) + duration, dtype=np.int64)
 
 
@@ -213,7 +213,7 @@ def arrow_ints(values: Ints, kind: Any = None) -> Any:
     return pa.array(values, mask=missing if missing.any() else None).cast(kind or pa.int64())
 
 
-def words(code: NDArray[Any], texts: Any) -> Any:
+def decode_texts(code: NDArray[Any], texts: Any) -> Any:
     """The text of each code; null for -1."""
     dictionary = texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())
     missing = code < 0
@@ -223,7 +223,7 @@ def words(code: NDArray[Any], texts: Any) -> Any:
     return dictionary.take(indices).cast(pa.string())
 
 
-def texts(column: Any) -> tuple[Ints, Any]:
+def encode_texts(column: Any) -> tuple[Ints, Any]:
     """(code of each text, the texts); -1 for null."""
     if isinstance(column, pa.ChunkedArray):
         if pa.types.is_dictionary(column.type):
@@ -233,15 +233,12 @@ def texts(column: Any) -> tuple[Ints, Any]:
     return ints(encoded.indices.fill_null(-1)), encoded.dictionary
 
 
-def summed(
-    rows: Any, by: Sequence[str], *, most: Sequence[str] = (), least: Sequence[str] = ()
+def sum_rows(
+    rows: Any, by: Sequence[str], *, max_of: Sequence[str] = (), min_of: Sequence[str] = ()
 ) -> Any:
-    """A row for all Arrow rows that are equal in the columns ``by``: the sums of all others.
-
-    Of columns of ``most`` the greatest value, of ``least`` the smallest.
-    """
+    """Group Arrow rows by columns: the sums of all others, or their greatest or smallest values."""
     ways = {
-        name: "max" if name in most else "min" if name in least else "sum"
+        name: "max" if name in max_of else "min" if name in min_of else "sum"
         for name in rows.column_names
         if name not in by
     }

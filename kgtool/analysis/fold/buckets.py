@@ -1,7 +1,7 @@
-"""A large partition of the log in pieces that fit into memory: whole groups, a bucket at a time.
+"""Divides a large partition of the log into buckets of whole groups that fit into memory.
 
-Nothing that the fold tells of a group depends on another group; transactions' ends and the notes
-about files belong to all of them.
+Groups are independent of each other; every bucket gets the transaction markers and the notes about
+files.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from kgtool.analysis.fold.arrays import ints
 from kgtool.analysis.fold.folded_log import FoldPlan
 
 ROWS = 1 << 17
-"""Of a bucket, about: the fold of as many, five retentions played, takes some 300 MB."""
+"""Of a bucket, about: their fold with five scenarios takes some 300 MB."""
 _OF_GROUPS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_COUNT)
 Blobs = Sequence[tuple[str, Any]]
 """Kind and bytes."""
 
 
-class Part(NamedTuple):
-    """What one blob has of a bucket."""
+class BucketPart(NamedTuple):
+    """The rows of one blob that belong to a bucket."""
 
     kind: str
     rows: int
     first: int
-    """Log offset; -1 where the rows have none, or not in order."""
+    """Log offset; -1: the rows have none, or are not in order."""
     last: int
     data: list[Any]
     """Arrow streams."""
 
 
 def buckets(blobs: Blobs, plan: FoldPlan) -> Iterator[Kinds]:
-    """One partition's blobs as tables, of some of its groups at a time."""
+    """A partition's blobs as tables, some of its groups at a time."""
     count = _count(blobs)
     if count == 1:
         yield unpack(blobs)
         return
     shared = unpack(blob for blob in blobs if blob[0] not in _OF_GROUPS)
-    own: list[list[Part]] = [[] for _ in range(count)]
+    own: list[list[BucketPart]] = [[] for _ in range(count)]
     for kind, data in blobs:
         if kind in _OF_GROUPS:
             table = from_bytes(data)
             for number, some in split(table, "group", count):
                 pieces = [data] if some is table else list(as_bytes(_own_names(some)))
-                own[number].append(Part(kind, len(some), *_ends(some), pieces))
+                own[number].append(BucketPart(kind, len(some), *_ends(some), pieces))
     for number, parts in enumerate(own):
         own[number] = []
         if parts:
@@ -67,8 +67,8 @@ def _ends(rows: Any) -> tuple[int, int]:
     return (int(place[0]), int(place[-1])) if is_sorted else (-1, -1)
 
 
-def _unpacked(parts: list[Part], plan: FoldPlan) -> Kinds:
-    """The tables of a bucket; of one large group only what matters of its commits."""
+def _unpacked(parts: list[BucketPart], plan: FoldPlan) -> Kinds:
+    """The tables of a bucket; ``compact`` drops commits of a large group."""
     some = sorted(
         (part for part in parts if part.kind == schema.KIND_OFFSET), key=attrgetter("first")
     )
@@ -84,7 +84,7 @@ def _unpacked(parts: list[Part], plan: FoldPlan) -> Kinds:
 
 
 def _count(blobs: Blobs) -> int:
-    """How many buckets there should be; looks into no more blobs than one bucket takes."""
+    """Number of buckets, estimated from as many blobs as one bucket takes."""
     total: defaultdict[str, int] = defaultdict(int)
     for kind, data in blobs:
         total[kind] += len(data)
@@ -99,7 +99,7 @@ def _count(blobs: Blobs) -> int:
 
 
 def split(table: Any, column: str, count: int) -> Iterator[tuple[int, Any]]:
-    """The rows of each bucket, in their order: those of one name in ``column`` share one."""
+    """(bucket, its rows in order); rows with the same name in ``column`` share a bucket."""
     if count == 1:
         yield 0, table
         return
@@ -116,6 +116,6 @@ def split(table: Any, column: str, count: int) -> Iterator[tuple[int, Any]]:
 
 
 def _own_names(rows: Any) -> Any:
-    """With a dictionary of its own groups only."""
+    """Rows with a dictionary of their own groups only."""
     names = rows["group"].cast(pa.string()).dictionary_encode()
     return rows.set_column(rows.schema.get_field_index("group"), "group", names)

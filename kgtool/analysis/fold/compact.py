@@ -1,9 +1,9 @@
-"""Commits that no table looks at, left out of a large bucket before it is folded.
+"""Drops commits that no table needs from a large bucket before it is folded.
 
-Whoever commits often leaves rows that follow each other so soon that no check of any scenario can
-remove one before the next is there. Of a run of those the first and the last stay, and the longest
-pauses. The decoder sees a chunk, so it can only drop what comes between two checks; here the whole
-partition is at hand, the groups' own records too.
+Commits of a busy group follow each other so soon that no check of any scenario can remove one
+before the next. Of a run of those the first, the last and the longest pauses are kept. The decoder
+sees only a chunk, so it drops only what comes between two checks; here the whole partition and the
+groups' own records are at hand.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kgtool.analysis.fold.arrays import (
     any_of,
     bools,
     codes,
+    encode_texts,
     extreme,
     highest_so_far,
     ints,
-    texts,
 )
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.log import SUCCESSOR_DROPPED, first_times
@@ -35,25 +35,25 @@ from kgtool.analysis.fold.whatif.client_events import FAR
 from kgtool.records.types import GROUP_METADATA
 
 STEP = 1 << 19
-"""Rows that are looked at together, beside what stayed of those before."""
+"""Rows that are compacted together, besides those kept of earlier ones."""
 
 
 class GroupRecordTimes(NamedTuple):
     """The groups' own records, by group and log offset."""
 
     names: Any
-    """Of the groups, an Arrow array."""
+    """The groups' names, an Arrow array."""
     group: Ints
     log_offset: Ints
     at_ms: Ints
     tombstone: Bools
     may_be_empty: Bools
-    """Whether the group's offsets may share a date from there on, as those of an Empty one do."""
+    """Whether the group's offsets may share a date from here on, as those of an Empty one do."""
 
 
 def group_record_times(rows: Any) -> GroupRecordTimes:
-    """Those of a table of ``schema.KIND_GROUP``."""
-    group, names = texts(rows["group"])
+    """The columns of a table of ``schema.KIND_GROUP``."""
+    group, names = encode_texts(rows["group"])
     log_offset, tombstone = ints(rows["log_offset"]), bools(rows["tombstone"])
     order = np.lexsort((log_offset, group))
     shown = (ints(rows["key_type"]) == GROUP_METADATA) & ~tombstone
@@ -83,14 +83,14 @@ def drop_unneeded(tables: Iterable[Any], times: GroupRecordTimes, plan: FoldPlan
 def _drop_unneeded(table: Any, times: GroupRecordTimes, plan: FoldPlan) -> Any:
     table = table.unify_dictionaries().combine_chunks()
     rows = _Rows(table, times)
-    # What follows soon enough is looked at neither for its own sake nor for that of the one before.
-    harmless = rows.in_run & (rows.successor_dropped | rows.soon(plan))
-    look = ~harmless
+    # Neither the commit nor the pause before it matters if the next one comes soon enough.
+    droppable = rows.in_run & (rows.successor_dropped | rows.soon(plan))
+    look = ~droppable
     if plan.options.gaps:
-        look[rows.longest(np.flatnonzero(harmless & ~rows.successor_dropped), plan)] = True
+        look[rows.longest(np.flatnonzero(droppable & ~rows.successor_dropped), plan)] = True
     kept = look | np.append(True, look[:-1])
     dropped = rows.successor_dropped | ~_next(kept, True)
-    # What was left out counts for the next one that stays.
+    # A kept row counts for the dropped ones before it.
     behind = np.append(0, np.flatnonzero(kept)[:-1] + 1)
     place = rows.order[kept]
     order = np.argsort(place)
@@ -112,8 +112,8 @@ class _Rows:
     """Rows by key and log offset; one array entry each."""
 
     def __init__(self, table: Any, times: GroupRecordTimes) -> None:
-        group, names = texts(table["group"])
-        topic, _ = texts(table["topic"])
+        group, names = encode_texts(table["group"])
+        topic, _ = encode_texts(table["topic"])
         of_group = _in_groups(table, group, names, times)
         key = codes(group, topic, ints(table["topic_partition"]))
         order = np.argsort(key, kind="stable")
@@ -129,24 +129,24 @@ class _Rows:
             bools(table[SUCCESSOR_DROPPED])[order],
         )
         self.scope = codes(group, topic, of_group.last_own)[order]
-        """What is protected, or is not, at the same times: topics between a group's records."""
+        """Group, topic and last group record: its rows are protected at the same times."""
         key, plain, sure = key[order], plain[order], of_group.sure[order]
         self.in_run = plain & of_group.steady[order] & sure
-        """Whether the next row continues a run of ordinary commits of the key, and the run's
-        ends tell the times of all of it."""
+        """Whether the next row continues a run of ordinary commits of the key whose ends have
+        the earliest and latest times."""
         for each in (key, self.scope):
             self.in_run[:-1] &= each[1:] == each[:-1]
         self.in_run &= _next(plain & sure, False)
         self.in_run[:-1] &= self.first_ms[1:] >= self.at_ms[:-1]
 
     def soon(self, plan: FoldPlan) -> Bools:
-        """Whether the next commit comes before any scenario takes this one for too old."""
+        """Whether the next commit comes before this one is too old in any scenario."""
         shortest = min((each.retention_ms for each in plan.options.scenarios), default=FAR)
         due = np.minimum(self.commit_ms, FAR) + shortest
         return np.asarray(_next(self.clock_ms, FAR) <= due, dtype=np.bool_)
 
     def longest(self, some: Ints, plan: FoldPlan) -> Ints:
-        """Of these rows those in each scope with the longest pause behind them."""
+        """Those of these rows before the longest pauses of each scope."""
         scope, found = codes(self.scope[some]), []
         ages = age_at_last_check(
             plan.rules, plan.interval_ms, self.commit_ms[some], self.clock_ms[some],
@@ -160,16 +160,16 @@ class _Rows:
 
 
 class _InGroups(NamedTuple):
-    """What rows are among all that their group has; one array entry each, in log order."""
+    """Rows among all records of their group; one array entry each, in log order."""
 
     clock_ms: Ints
     """``client_events.ClientEvents.clock_ms``."""
     sure: Bools
-    """Whether it is the same without the tombstones, which may be the broker's own."""
+    """Whether it is the same without tombstones, which may be a check's."""
     steady: Bools
-    """Whether nobody's ``clock_ms`` would be another one without the row."""
+    """Whether every ``clock_ms`` is the same without the row."""
     last_own: Ints
-    """A number of the group's last own record before the row; -1: there is none."""
+    """Index of the group's last own record before the row; -1: none."""
     may_be_empty: Bools
 
 

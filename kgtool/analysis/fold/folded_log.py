@@ -13,7 +13,7 @@ from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.job_progress import Tally
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, words
+from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, decode_texts
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.group_states import GroupStates
 from kgtool.analysis.fold.log import Log
@@ -133,8 +133,8 @@ class FoldedLog:
         """group, topic and partition of keys; null for -1."""
         keys, log = self.log.keys, self.log
         return {
-            "group": words(keys.group[key], log.groups),
-            "topic": words(keys.topic[key], log.topics),
+            "group": decode_texts(keys.group[key], log.groups),
+            "topic": decode_texts(keys.topic[key], log.topics),
             "partition": keys.partition[key],
         }
 

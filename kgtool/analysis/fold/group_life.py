@@ -1,7 +1,6 @@
-"""What a group's own records make of it, one record at a time: plain Python, without Spark.
+"""The state of a group from its own records, one at a time, in log order.
 
-Runs in Spark's workers, over group records that are sorted by log offset. The loading rules are
-those of ``facts``: GroupMetadataManager.replay (new coordinator) and
+As coordinators load them: GroupMetadataManager.replay (new coordinator) and
 GroupMetadataManager.loadGroupsAndOffsets (Scala).
 """
 
@@ -18,7 +17,7 @@ from kgtool.retention.rules import GroupSnapshot, RuleSet
 
 
 class GroupEvent(NamedTuple):
-    """A commit, which makes a group of what is none, or one of a group's own records."""
+    """A commit, which may create the group, or one of the group's own records."""
 
     timestamp_ms: int
     log_offset: int
@@ -26,17 +25,17 @@ class GroupEvent(NamedTuple):
     """None: a commit."""
     tombstone: bool = False
     detail: Any = None
-    """``schema.GROUP_DETAIL``; what ends a group needs none."""
+    """``schema.GROUP_DETAIL``; not needed for a tombstone of the group."""
 
 
 class GroupState(NamedTuple):
-    """What a group is from a log offset on; as it stands here, what only commits made."""
+    """A group from a log offset on; by default one that has only commits."""
 
     log_offset: int = -1
     entered_ms: int | None = None
-    """Since when it is known, of that type and in that state; None: from the start."""
+    """Since when it exists with this type and state; None: from the start."""
     released: Sequence[tuple[str, int]] = ()
-    """Since when offsets of topics are judged by their time alone."""
+    """(topic, since when only time protects its offsets)."""
     known: bool = True
     type: str = retention.TYPE_CLASSIC
     state: str = retention.STATE_EMPTY
@@ -45,20 +44,20 @@ class GroupState(NamedTuple):
     state_since_ms: int | None = None
     topics: frozenset[str] | None = frozenset()
     judged_since_ms: int | None = None
-    """The same as ``released`` of all other topics."""
+    """Since when only time protects the offsets of all other topics."""
     dated_before_ms: int | None = None
-    """A date that offsets shared, ..."""
+    """The date that all offsets shared, ..."""
     dated_until_ms: int | None = None
-    """... and when they lost it."""
+    """... and until when."""
     converted_from: int | None = None
-    """Where in the log the group of another type ended, ..."""
+    """Log offset of the tombstone of the same group with another type, ..."""
     converted_at_once: bool | None = None
-    """... and whether this one began in the same write."""
+    """... and whether this one begins in the same write."""
     members: int = 0
 
 
 class GroupLife:
-    """One group while its records are applied in log order."""
+    """Applies the events of one group in log order."""
 
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
@@ -69,11 +68,11 @@ class GroupLife:
         self.released: dict[str, int] = {}
         self.dated: tuple[int | None, int | None] = (None, None)
         self.ended: tuple[str, int, int] | None = None
-        self.shown: tuple[Any, ...] | None = None
+        self.last: tuple[Any, ...] | None = None
         self.converted: tuple[int | None, bool | None] = (None, None)
 
     def _forget(self, group_type: str = retention.TYPE_CLASSIC) -> None:
-        """An empty group of that type."""
+        """Become an empty group of that type."""
         self.type = group_type
         self.protocol_type = ""
         self.generation: int | None = None
@@ -84,12 +83,16 @@ class GroupLife:
         self.resolved: dict[str, tuple[str, ...]] = {}
         self.topics: frozenset[str] | None = frozenset()
 
-    # --- what an event does ---
+    # --- events ---
 
     def apply(self, event: GroupEvent) -> GroupState | None:
-        """Take in one event; the new state, or None where nothing that decides has changed."""
+        """Apply an event; return the new state, or None if nothing that decides has changed."""
         before = (self.known, self.type, self.state)
-        kept_whole, held, empty_since = self._keeps_whole(), self._held(), self._empty_since()
+        kept_whole, subscribed, empty_since = (
+            self._keeps_whole(),
+            self._subscribed(),
+            self._empty_since(),
+        )
         self.converted = (None, None)
         if event.key_type is None:
             self._commit()
@@ -97,9 +100,9 @@ class GroupLife:
             self._own_record(event, event.key_type)
         now = event.timestamp_ms
         if before != (self.known, self.type, self.state):
-            # A group that a commit made is empty from the start, not since a moment.
+            # A group that a commit created has been empty from the start.
             self.entered_ms = None if event.key_type is None else now
-        self._release(kept_whole, held, now)
+        self._release(kept_whole, subscribed, now)
         self._redate(empty_since, now)
         return self._row(event)
 
@@ -137,7 +140,7 @@ class GroupLife:
         elif self.known and self.type == group_type:
             member, regex = event.detail["member"], event.detail["regex"]
             if key_type in types.MEMBER_TYPES:
-                self._member(member, (), gone=True)
+                self._member(member, (), removed=True)
             elif regex is not None:
                 self.resolved.pop(regex, None)
                 self._resolve()
@@ -153,7 +156,7 @@ class GroupLife:
         elif key_type in types.MEMBER_TYPES:
             self._member(detail["member"], tuple(topics or ()))
         elif key_type in types.CURRENT_ASSIGNMENT_TYPES:
-            # A member whose own record is not there (yet) is one all the same.
+            # A member without a member record (yet) counts as a member.
             self._member(detail["member"], self.members.get(detail["member"], ()))
         elif key_type == types.REGULAR_EXPRESSION:
             self.resolved[detail["regex"]] = tuple(topics)
@@ -161,29 +164,29 @@ class GroupLife:
         elif key_type == types.STREAMS_TOPOLOGY:
             self.topics = frozenset(topics)
 
-    def _member(self, member: str, topics: tuple[str, ...], *, gone: bool = False) -> None:
+    def _member(self, member: str, topics: tuple[str, ...], *, removed: bool = False) -> None:
         self.names.subtract(self.members.pop(member, ()))
         self.names.update(topics)
-        if not gone:
+        if not removed:
             self.members[member] = topics
         self.member_count = len(self.members)
         self._resolve()
 
     def _resolve(self) -> None:
-        """What a consumer group subscribes to: names, and what its expressions resolved to."""
+        """Update a consumer group's subscriptions: names, and topics of regular expressions."""
         if self.type == retention.TYPE_CONSUMER:
             self.names = +self.names
             self.topics = frozenset(self.names).union(*self.resolved.values())
 
-    # --- what it means ---
+    # --- state ---
 
     @property
     def state(self) -> str:
-        """As the log shows it: members make a group Stable (rebalances are not in the log)."""
+        """Stable with members, else Empty: rebalances are not in the log."""
         return retention.STATE_STABLE if self.member_count else retention.STATE_EMPTY
 
     def snapshot(self) -> GroupSnapshot | None:
-        """As the rules look at it; None: it is not known."""
+        """The group for the rules; None: it does not exist."""
         if not self.known:
             return None
         topics = self.topics if self.member_count else frozenset()
@@ -193,26 +196,25 @@ class GroupLife:
         )  # fmt: skip
 
     def _keeps_whole(self) -> bool:
-        """Whether nothing of the group may go, whatever its time."""
         return retention.keeps_whole(self.rules, self.snapshot())
 
-    def _held(self) -> frozenset[str]:
-        """Topics that a member holds on to."""
+    def _subscribed(self) -> frozenset[str]:
+        """The topics that members subscribe to."""
         return (self.topics or frozenset()) if self.known and self.member_count else frozenset()
 
-    def _release(self, kept_whole: bool, held: frozenset[str], now: int) -> None:
-        """Remember since when offsets are judged by their time alone."""
+    def _release(self, kept_whole: bool, subscribed: frozenset[str], now: int) -> None:
+        """Update since when only time protects offsets."""
         if self._keeps_whole():
             return
         if kept_whole:
             self.released = {}
-            # A group that appears for the first time had nothing to keep before.
-            self.judged_since_ms = None if self.shown is None else now
+            # A new group had no offsets to protect before.
+            self.judged_since_ms = None if self.last is None else now
             return
-        holds = self._held()
-        for topic in held - holds:
+        now_subscribed = self._subscribed()
+        for topic in subscribed - now_subscribed:
             self.released[topic] = now
-        for topic in holds & self.released.keys():
+        for topic in now_subscribed & self.released.keys():
             del self.released[topic]
 
     def _empty_since(self) -> int | None:
@@ -221,7 +223,7 @@ class GroupLife:
         return self.state_since_ms if shares and not self.member_count else None
 
     def _redate(self, before: int | None, now: int) -> None:
-        """Remember when offsets lost a shared date that was later than what counts now."""
+        """Update when offsets lost a shared date that was later than the one now."""
         after = self._empty_since()
         if before is not None and after is None:
             self.dated = (before, now)
@@ -229,12 +231,12 @@ class GroupLife:
             self.dated = (retention.MAX_TIMESTAMP_MS, now)
 
     def _row(self, event: GroupEvent) -> GroupState | None:
-        shown = (
+        last = (
             self.known, self.type, self.state, self.protocol_type, self.generation,
             self.state_since_ms, self.topics, self.judged_since_ms, *self.dated, *self.converted,
             self.member_count,
         )  # fmt: skip
-        if shown == self.shown and not event.tombstone:
+        if last == self.last and not event.tombstone:
             return None
-        self.shown = shown
-        return GroupState(event.log_offset, self.entered_ms, list(self.released.items()), *shown)
+        self.last = last
+        return GroupState(event.log_offset, self.entered_ms, list(self.released.items()), *last)

@@ -13,7 +13,7 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
 from kgtool.analysis.decode.blobs import Kinds, empty, release
 from kgtool.analysis.decode.decoder import REASON_AFTER
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, encode_texts, ints
 from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.records.types import GROUP_TYPES
 
@@ -107,7 +107,7 @@ class Log:
         offsets = _in_order(kinds, schema.KIND_OFFSET, overlapping)
         own = _in_order(kinds, schema.KIND_GROUP, overlapping)
         both = [*offsets["group"].chunks, *own["group"].chunks]
-        group, self.groups = texts(pa.chunked_array(both))
+        group, self.groups = encode_texts(pa.chunked_array(both))
         size = len(offsets)
         columns = {name: offsets[name] for name in offsets.column_names}
         del offsets, both
@@ -125,8 +125,8 @@ class Log:
         no = np.zeros_like(flags["tombstone"])
         successor_dropped = bools(rows.pop(SUCCESSOR_DROPPED)) if SUCCESSOR_DROPPED in rows else no
         release()
-        topic, self.topics = texts(rows.pop("topic"))
-        topic_id, self.topic_ids = texts(rows.pop("topic_id"))
+        topic, self.topics = encode_texts(rows.pop("topic"))
+        topic_id, self.topic_ids = encode_texts(rows.pop("topic_id"))
         partition = numbers.pop("topic_partition")
         key = codes(group, topic, partition)
         first = np.zeros(int(key.max(initial=-1)) + 1, dtype=np.int64)
@@ -228,8 +228,8 @@ def _is_mixed(place: Ints) -> bool:
 def _group_records(rows: Any, group: Ints) -> GroupRecords:
     detail = rows["detail"].combine_chunks()
     key_type = ints(rows["key_type"])
-    member, _ = texts(detail.field("member"))
-    regex, _ = texts(detail.field("regex"))
+    member, _ = encode_texts(detail.field("member"))
+    regex, _ = encode_texts(detail.field("regex"))
     return GroupRecords(
         ints(rows["log_offset"]), ints(rows["timestamp_ms"]), group, key_type,
         bools(rows["tombstone"]), ints(rows["bytes"]), ints(detail.field("generation")),

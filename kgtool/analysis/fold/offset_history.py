@@ -114,12 +114,12 @@ def _history(log: Log, rules: RuleSet, places: Ints) -> OffsetHistory:
     log_offset = rows.log_offset[events.row]
     runs = Runs(events.key)
     life = runs.sum_before(tombstone.astype(np.int64))
-    late = events.position > log_offset
+    at_end = events.position > log_offset
     visible = events.visible
     dropped = np.zeros_like(tombstone)
     if rules.tombstone_drops_pending:
-        gone = runs.last_before(tombstone)
-        dropped = late & (gone >= 0) & (events.position[gone] > log_offset)
+        deleted = runs.last_before(tombstone)
+        dropped = at_end & (deleted >= 0) & (events.position[deleted] > log_offset)
         visible = visible & ~dropped
     commits = visible & ~tombstone
     earlier = runs.last_before(commits)
@@ -135,7 +135,7 @@ def _history(log: Log, rules: RuleSet, places: Ints) -> OffsetHistory:
     holds = (pending & ~(tombstone & rules.tombstone_drops_pending)).astype(np.int64)
     mark = np.full(len(life), -1, dtype=np.int64)
     if rules.marks_outlive_offsets:
-        mark = np.where(begins, 1, np.where(late & ~dropped, 0, -1))
+        mark = np.where(begins, 1, np.where(at_end & ~dropped, 0, -1))
     found = OffsetHistory(
         events.key, events.position, events.at_ms, tombstone, runs.is_last, first,
         events.first_ms, rows.producer_id[events.row], holds - runs.lag(holds, 0), mark, pending,

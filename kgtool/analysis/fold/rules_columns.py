@@ -1,4 +1,4 @@
-"""The retention rules for arrays: ``kgtool.retention.rules`` is asked once for each kind of row.
+"""The retention rules for arrays: ``kgtool.retention.rules`` decides once for each kind of row.
 
 Types, states, protocols and rules are numbers here, times milliseconds since the epoch.
 """
@@ -36,17 +36,17 @@ _EMPTY, _DEAD = STATE[r.STATE_EMPTY], STATE[r.STATE_DEAD]
 
 
 class Group(NamedTuple):
-    """What decides of groups; one array entry each."""
+    """``GroupSnapshot`` as columns; one array entry each."""
 
     known: Bools
-    """Whether the log shows that the coordinator has it."""
+    """Whether the coordinator has the group, by the log."""
     type: Ints
     state: Ints
     protocol: Ints
     since_ms: Ints
     """currentStateTimestamp; NONE or -1: absent."""
     reads: Bools
-    """Whether what it subscribes to is known."""
+    """Whether its subscriptions are known."""
 
     def at(self, rows: NDArray[Any]) -> Group:
         """Those of these rows."""
@@ -54,13 +54,13 @@ class Group(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """What decides of committed offsets; one array entry each."""
+    """``CommittedOffset`` as columns; one array entry each."""
 
     commit_ms: Ints
     expire_ms: Ints
     """NONE: the value has no such field."""
     holds: Bools
-    """Whether the topic is among those that the group is known to subscribe to."""
+    """Whether the group is known to subscribe to the topic."""
     pending: Bools
 
 
@@ -86,10 +86,10 @@ def as_seen_by(rules: RuleSet, group: Group) -> Group:
 
 def subscribed(group: Group, holds: Bools) -> Ints:
     """NO, YES, or UNKNOWN: whether a current member holds the topic."""
-    told = np.where(group.reads, np.where(holds, YES, NO), UNKNOWN)
+    by_topic = np.where(group.reads, np.where(holds, YES, NO), UNKNOWN)
     simple = (group.type == _CLASSIC) & (group.protocol == SIMPLE)
     has_members = ~simple & (group.state != _EMPTY) & (group.state != _DEAD)
-    return np.where(has_members, told, NO)
+    return np.where(has_members, by_topic, NO)
 
 
 def verdict(
@@ -104,12 +104,12 @@ def verdict(
 
     own = np.where(offset.expire_ms == NONE, 0, np.where(offset.expire_ms == -1, 1, 2))
     columns = (offset.holds, _FLAGS), (offset.pending, _FLAGS), (own, (None, -1, 0))
-    told = _asked(ask, group, *columns)
-    rule, strict = told % len(RULE), int(rules.fixed_at_commit)
+    code = _asked(ask, group, *columns)
+    rule, strict = code % len(RULE), int(rules.fixed_at_commit)
     base = np.where(rule == RULE[r.RULE_EMPTY_SINCE], group.since_ms, offset.commit_ms)
     at_ms = plus(base, retention_ms + strict)
     at_ms = np.where(rule == RULE[r.RULE_EXPLICIT], plus(offset.expire_ms, strict), at_ms)
-    return np.where(told < len(RULE), at_ms, NONE), rule
+    return np.where(code < len(RULE), at_ms, NONE), rule
 
 
 def may_go(rules: RuleSet, group: Group, *, left: Ints, pending: Bools, had: Bools) -> Bools:
@@ -125,9 +125,9 @@ def may_go(rules: RuleSet, group: Group, *, left: Ints, pending: Bools, had: Boo
 
 
 def _asked(ask: Callable[..., int], group: Group, *columns: tuple[Any, Sequence[Any]]) -> Ints:
-    """What a rule says of each row; it is asked once for each kind of row that there is.
+    """The answer of a rule for each row; ``ask`` is called once for each kind of row.
 
-    A column is codes, and what they mean. Of a group's date it only counts whether there is one.
+    A column is codes and their meanings. Of a group's date only its presence matters.
     """
     dated = (group.since_ms != NONE) & (group.since_ms != -1)
     every = (
@@ -152,10 +152,10 @@ def leaves_tombstone(rules: RuleSet, group: Group, generation: Ints) -> Bools:
 
 
 class Wrote(NamedTuple):
-    """The retention that the brokers had, which may have changed while the log was written."""
+    """The brokers' retention, which may have changed while the log was written."""
 
     phases: tuple[tuple[int, int], ...]
-    """From when on which retention counted, in the order of time."""
+    """(from when, retention), in the order of time."""
 
     def at(self, at_ms: Ints) -> Ints:
         """The retention at each of these times."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
-from kgtool.analysis.fold.arrays import ints, summed
+from kgtool.analysis.fold.arrays import ints, sum_rows
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.report import blocks
 from kgtool.analysis.report.blocks import cut
@@ -237,7 +237,7 @@ def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
     """In order, and with those in which nothing happened, as far as they are not too many."""
     start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
     rows = metrics.select(COUNTS).add_column(0, "bucket_start_ms", pa.array(start))
-    known = {row["bucket_start_ms"]: row for row in summed(rows, ["bucket_start_ms"]).to_pylist()}
+    known = {row["bucket_start_ms"]: row for row in sum_rows(rows, ["bucket_start_ms"]).to_pylist()}
     if not known:
         return []
     last = max(known)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
-from kgtool.analysis.fold.arrays import summed
+from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merge_families
 
@@ -26,7 +26,7 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     """
     basis, as_of_ms = analysis.basis, analysis.end_ms
     kinds = sorted(
-        summed(analysis.small("group_kinds"), ["group_type", "group_state"]).to_pylist(),
+        sum_rows(analysis.small("group_kinds"), ["group_type", "group_state"]).to_pylist(),
         key=lambda row: (-row["groups"], str(row["group_type"]), str(row["group_state"])),
     )
     families = merge_families(analysis.small("live_families"))
@@ -46,7 +46,7 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         "overdue_partitions": [] if is_blind else sorted(row["log_partition"] for row in late),
         "groups_by_state": kinds,
         "next_days": sorted(
-            (row for row in summed(analysis.small("expiring_by_day"), ["day"]).to_pylist()
+            (row for row in sum_rows(analysis.small("expiring_by_day"), ["day"]).to_pylist()
              if row["offsets"]),
             key=lambda row: int(row["day"]),
         ),
@@ -60,8 +60,8 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         "growth": growth(analysis.small("growth"), as_of_ms) if has_growth else [],
         "whatif": analysis.whatif if with_whatif else [],
         "removals": sorted(
-            summed(
-                analysis.small("removal_counts"), ["cause", "of_offset"], most=("max_latency_ms",)
+            sum_rows(
+                analysis.small("removal_counts"), ["cause", "of_offset"], max_of=("max_latency_ms",)
             ).to_pylist(),
             key=lambda row: (not row["of_offset"], str(row["cause"])),
         ),

@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, pack
-from kgtool.analysis.fold.arrays import summed
+from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.partition_tables import partition_tables
@@ -107,7 +107,7 @@ def file_sums(rows: Iterable[Any], tables: Mapping[str, PostProcess], base: str)
 
 def _added(sums: Any, table: Any, post: PostProcess) -> Any:
     both = table if sums is None else pa.concat_tables([sums, table])
-    return summed(both, post.sum_by, most=post.max_of)
+    return sum_rows(both, post.sum_by, max_of=post.max_of)
 
 
 def _task() -> int:

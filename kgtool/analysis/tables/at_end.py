@@ -1,5 +1,5 @@
-"""Tables about the end of the log: partitions, open transactions, orphans, and the offsets that an
-upgrade of classic groups would cost."""
+"""Tables about the end of the log: partitions, open transactions, orphans, and the offsets that
+classic groups would lose by an upgrade."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Ints, codes, extreme, ints, plus, words
+from kgtool.analysis.fold.arrays import NONE, Ints, codes, decode_texts, extreme, ints, plus
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.offset_history import transaction_ends
 from kgtool.analysis.tables.live import LiveOffsets, topic_counts
@@ -21,7 +21,7 @@ REASONS = ("topic-gone", "topic-recreated")
 
 
 def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
-    """The row of ``schema.PARTITIONS``: what the log's partition holds, and what still counts."""
+    """The row of ``schema.PARTITIONS``."""
     log, read = folded.log, folded.log.read
     size, records = log.size_in_log
     epochs = np.unique(ints(log.epochs["commits"]))
@@ -39,12 +39,12 @@ def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
     rows = folded.table("partitions", {
         name: np.array([NONE if value is None else value]) for name, value in columns.items()
     })  # fmt: skip
-    # A file whose rows are of several partitions has one more, in which there is nothing.
+    # Of a file with rows of several partitions there is one more fold, of no records.
     return rows if log.size or folded.partition >= 0 else rows[:0]
 
 
 def transactions(folded: FoldedLog) -> Any:
-    """Rows of ``schema.TRANSACTIONS``: who holds which offsets since when."""
+    """Rows of ``schema.TRANSACTIONS``."""
     log, offsets = folded.log, folded.log.offsets
     rows = _held(folded)
     group = log.keys.group[offsets.key[rows]]
@@ -59,7 +59,7 @@ def transactions(folded: FoldedLog) -> Any:
         topics[number].add(names[log.keys.topic[key]])
     since = extreme(size, code, offsets.at_ms[rows], least=True)
     columns = {
-        "group": words(log.keys.group[offsets.key[newest]], log.groups),
+        "group": decode_texts(log.keys.group[offsets.key[newest]], log.groups),
         "producer_id": offsets.producer_id[newest],
         "producer_epoch": offsets.producer_epoch[newest],
         "since_ms": np.full(size, NONE) if log.missing & missing_data.TIMES else since,
@@ -70,26 +70,26 @@ def transactions(folded: FoldedLog) -> Any:
 
 
 def _held(folded: FoldedLog) -> Ints:
-    """Commits within transactions that the log does not end."""
+    """Indices of the commits of open transactions."""
     log, offsets = folded.log, folded.log.offsets
     rows = np.flatnonzero((offsets.producer_id != NONE) & ~offsets.tombstone)
     rows = rows[transaction_ends(log, rows).marker < 0]
     if folded.plan.rules.tombstone_drops_pending and len(rows):
-        gone = np.full(len(log.keys.group), -1)
-        lost = np.flatnonzero(offsets.tombstone)
-        gone[offsets.key[lost]] = lost
-        rows = rows[rows > gone[offsets.key[rows]]]
+        deleted = np.full(len(log.keys.group), -1)
+        tombstones = np.flatnonzero(offsets.tombstone)
+        deleted[offsets.key[tombstones]] = tombstones
+        rows = rows[rows > deleted[offsets.key[rows]]]
     return rows
 
 
 def orphans(folded: FoldedLog, live: Any, found: LiveOffsets) -> Any:
-    """Rows of ``schema.ORPHANS``; none where cluster.json does not tell the topics."""
+    """Rows of ``schema.ORPHANS``; none without the topics of cluster.json."""
     log, plan = folded.log, folded.plan
     names, ids = log.topics.to_pylist(), plan.topic_ids
-    here = plan.topics
-    gone = np.array([here is not None and name not in here for name in names], dtype=np.bool_)
+    there = plan.topics
+    gone = np.array([there is not None and name not in there for name in names], dtype=np.bool_)
     numbers = {name: number for number, name in enumerate(log.topic_ids.to_pylist())}
-    # -1: cluster.json does not tell the id; -2: no commit has it.
+    # -1: not in cluster.json; -2: of no commit.
     known = np.array([numbers.get(ids[n], -2) if n in ids else -1 for n in names], dtype=np.int64)
     topic, topic_id = log.keys.topic[found.key], log.offsets.topic_id[found.stored]
     other = (topic_id >= 0) & (known[topic] != -1) & (known[topic] != topic_id)
@@ -97,7 +97,7 @@ def orphans(folded: FoldedLog, live: Any, found: LiveOffsets) -> Any:
     rows = np.flatnonzero(reason >= 0)
     some = live.take(pa.array(rows))
     columns = {name: some[name] for name in some.column_names}
-    return folded.table("orphans", {**columns, "reason": words(reason[rows], REASONS)})
+    return folded.table("orphans", {**columns, "reason": decode_texts(reason[rows], REASONS)})
 
 
 def upgrades(folded: FoldedLog, found: LiveOffsets) -> Any:
@@ -119,7 +119,7 @@ def upgrades(folded: FoldedLog, found: LiveOffsets) -> Any:
     some = np.unique(group)
     columns = {
         "group": log.groups.take(some),
-        "group_state": words(of.state[some], rc.STATES),
+        "group_state": decode_texts(of.state[some], rc.STATES),
         "live_offsets": np.bincount(group, minlength=size)[some],
         "lost_offsets": np.bincount(group[lost], minlength=size)[some],
         "lost_topics": topic_counts(folded, group[lost], found.key[rows[lost]])[some],

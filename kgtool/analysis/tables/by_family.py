@@ -1,4 +1,4 @@
-"""What groups with generated names do together: who fills the log, and how long they pause."""
+"""Tables by family of generated names: writers of the log, and gaps between commits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import NONE, Ints, ints, summed, texts, words
+from kgtool.analysis.fold.arrays import NONE, Ints, decode_texts, encode_texts, ints, sum_rows
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import Removals
@@ -52,30 +52,31 @@ def gaps(folded: FoldedLog, removals: Removals) -> Any:
 
 
 def writers(folded: FoldedLog) -> Any:
-    """Rows of ``schema.WRITERS`` by group, and what its name folds into."""
-    group, names, bucket, sums = _doubled(folded) if folded.plan.overlapping else _counted(folded)
+    """Rows of ``schema.WRITERS`` by group, and its name's family."""
+    count = _count_records if folded.plan.overlapping else _decoder_counts
+    group, names, bucket, sums = count(folded)
     written = {"bucket_ms": bucket, "number": group, **dict(zip(_SUMS, sums, strict=True))}
-    rows = summed(pa.table(written), ["bucket_ms", "number"])
+    rows = sum_rows(pa.table(written), ["bucket_ms", "number"])
     which = ints(rows["number"])
     families = pa.array([fold(name) for name in names.to_pylist()], pa.string())
     columns = {
         **{name: ints(rows[name]) for name in ("bucket_ms", *_SUMS)},
         "family": families.take(pa.array(which)),
         "groups": np.ones(len(rows), dtype=np.int64),
-        "group": words(which, names),
+        "group": decode_texts(which, names),
     }
     return folded.table("writers", columns, (("group", "string"),))
 
 
-def _counted(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
-    """Group, names of groups, bucket, and what was counted while decoding."""
+def _decoder_counts(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
+    """Group, the groups' names, bucket, and the decoder's counts."""
     counts = folded.log.counts
-    group, names = texts(counts["group"])
+    group, names = encode_texts(counts["group"])
     return group, names, ints(counts["timestamp_ms"]), tuple(ints(counts[n]) for n in _SUMS)
 
 
-def _doubled(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
-    """The same of records that several inputs have: all of them are here, each once."""
+def _count_records(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
+    """The same if inputs overlap: then every record is here, once."""
     log, bucket_ms = folded.log, folded.plan.options.bucket_ms
     assert bucket_ms is not None
     offsets, own = log.offsets, log.group_records

@@ -1,8 +1,8 @@
-"""A cleanup plan out of the log: groups without members, and offsets that nobody subscribes to.
+"""A cleanup plan from the log: groups without members, and offsets of topics without subscribers.
 
-What the log does not tell (who subscribes, whether a group has members) is not guessed: such groups
-are left out, and say why. Metadata and leader epochs are no part of the tables; whoever applies the
-plan compares offsets, and the time of the last commit, with what is there then.
+Groups with unknown members or subscriptions are left out, with the reason. The tables lack metadata
+and leader epochs: applying the plan compares offsets, and the time of the last commit, with the
+cluster's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPES = ("classic", "consumer")
 
 
 def items(folded: FoldedLog, live: Any, group: Ints) -> Any:
-    """Decide group by group: the rows of ``schema.LIVE`` of these groups → group and decision.
+    """Rows of ``schema.CLEANUP`` from the rows of ``schema.LIVE``, which are of these groups.
 
     Only groups without a commit or a member, and offsets without a commit, for
     ``TableOptions.idle_ms`` before the end of the log.
@@ -57,18 +57,18 @@ def items(folded: FoldedLog, live: Any, group: Ints) -> Any:
 
 
 def decisions(rows: Iterable[Mapping[str, Any]]) -> Iterator[PlanItem | LeftOut]:
-    """What ``items`` decided."""
+    """The decisions of ``items``."""
     for row in rows:
         yield pickle.loads(row["decision"])  # noqa: S301 - our own workers' words
 
 
 def _whole(folded: FoldedLog, rows: list[dict[str, Any]], protocol: str | None) -> dict[str, Any]:
-    """One group with all its offsets."""
+    """A group with all its offsets."""
     for row in rows:
         _, end = folded.plan.ends.get((row["topic"], row["partition"]), (None, None))
         row["log_end_offset"] = end
     times = [row["commit_timestamp_ms"] for row in rows if row["commit_timestamp_ms"] is not None]
-    # Members that came and went are use too, though they commit nothing.
+    # Members that joined and left without a commit are use too.
     states = [row["state_since_ms"] for row in rows if row["state_since_ms"] is not None]
     return {
         "group": rows[0]["group"],
@@ -82,7 +82,7 @@ def _whole(folded: FoldedLog, rows: list[dict[str, Any]], protocol: str | None) 
 
 
 def _is_wanted(row: Mapping[str, Any], latest_ms: int | None) -> bool:
-    # A living group matters only for what nobody subscribes to, an empty one only as a whole.
+    # A living group matters only for unsubscribed offsets, an empty one only as a whole.
     is_empty = row["state"] == EMPTY
     if row["state"] is not None and not is_empty and row["all_subscribed"]:
         return False

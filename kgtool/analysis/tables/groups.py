@@ -1,4 +1,4 @@
-"""One row a group: what it is, what it did, and what it costs."""
+"""The table ``groups``: state, activity and size of each group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, decode_texts, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.tables.live import LiveOffsets, topic_counts, unknown_group
@@ -19,9 +19,9 @@ _DEAD = rc.STATE[r.STATE_DEAD]
 
 
 def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
-    """Rows of ``schema.GROUPS``: every group with a record of its own or an offset.
+    """Rows of ``schema.GROUPS``: every group with an own record or an offset.
 
-    ``family`` is what the name would fold into: whether it is alone in it, only all logs tell.
+    ``family`` is the name's family, even if no other name of any partition is in it.
     """
     log, missing = folded.log, folded.log.missing
     size = log.size
@@ -40,9 +40,9 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
     columns = {
         "group": log.groups,
         "family": folded.families,
-        "group_type": words(np.where(unknown, -1, kind), rc.TYPES),
-        "group_state": words(np.where(unknown, -1, state), rc.STATES),
-        "protocol_type": words(np.where(unknown, -1, protocol[0]), protocol[1]),
+        "group_type": decode_texts(np.where(unknown, -1, kind), rc.TYPES),
+        "group_state": decode_texts(np.where(unknown, -1, state), rc.STATES),
+        "protocol_type": decode_texts(np.where(unknown, -1, protocol[0]), protocol[1]),
         "members": np.where(unknown, NONE, members),
         "commits": hidden if missing & missing_data.OFFSETS else commits,
         "rebalances": hidden if missing & missing_data.GROUPS else rebalances,
@@ -60,7 +60,7 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
 
 
 def completed_rebalances(folded: FoldedLog) -> Ints:
-    """The records with which classic rebalances were completed.
+    """Indices of the records that complete classic rebalances.
 
     A completed one writes members under a new generation (``CompletingRebalance`` → ``Stable``,
     where the coordinators count it); the same generation again is a static member that came back.
@@ -74,7 +74,7 @@ def completed_rebalances(folded: FoldedLog) -> Ints:
 
 
 def _seen(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
-    """First and last sign of life, last commit, commits; null values are nobody's sign of life."""
+    """First and last activity, last commit, commits; tombstones are no activity."""
     log = folded.log
     offsets, own, size = log.offsets, log.group_records, log.size
     of = log.keys.group[offsets.key]
@@ -93,7 +93,7 @@ def _seen(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
-    """Type, state, protocol (numbers and their names) and members of what is there now."""
+    """Type, state, protocol (numbers and their names) and members at the end of the log."""
     states, rules = folded.states, folded.plan.rules
     latest = states.latest
     group = states.groups.at(latest)
@@ -105,7 +105,7 @@ def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     was = np.full(folded.log.size, -1, dtype=np.int64)
     known = np.flatnonzero(states.groups.known[:-1])
     was[states.group[known]] = known
-    # Of a removed group: what it was.
+    # Of a removed group: its last type.
     kind = np.where(latest < 0, -1, states.groups.type[np.where(was >= 0, was, latest)])
     names = states.protocol_types()[latest]
     distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)

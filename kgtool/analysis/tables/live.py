@@ -1,4 +1,4 @@
-"""The committed offsets at the end of the log, and what becomes of each."""
+"""The committed offsets at the end of the log, and when each expires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, words
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, decode_texts
 from kgtool.analysis.fold.folded_log import FoldedLog, Verdicts
 from kgtool.retention import rules as r
 
@@ -18,7 +18,7 @@ _EMPTY = rc.STATE[r.STATE_EMPTY]
 
 
 class LiveOffsets(NamedTuple):
-    """What is committed; one array entry each."""
+    """Committed offsets; one array entry each."""
 
     key: Ints
     group: Ints
@@ -30,7 +30,7 @@ class LiveOffsets(NamedTuple):
 
 
 def find_live(folded: FoldedLog) -> LiveOffsets:
-    """What is committed at the end of the log, by key."""
+    """The committed offsets at the end of the log, by key."""
     past = folded.history
     rows = np.flatnonzero(past.is_last & ~past.tombstone & (past.stored >= 0))
     group = folded.log.keys.group[past.key[rows]]
@@ -42,7 +42,7 @@ def find_live(folded: FoldedLog) -> LiveOffsets:
 
 
 def table(folded: FoldedLog, found: LiveOffsets) -> Any:
-    """Rows of ``schema.LIVE`` and EXTRA; what the inputs can't tell is empty."""
+    """Rows of ``schema.LIVE`` and EXTRA; unknown values are null."""
     log, states, plan, missing = folded.log, folded.states, folded.plan, folded.log.missing
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(plan.rules, states.groups.at(state))
@@ -62,16 +62,16 @@ def table(folded: FoldedLog, found: LiveOffsets) -> Any:
     columns = {
         **folded.key_columns(found.key),
         "offset": pa.array(offsets.offset[stored]),
-        # A time may be as odd as NONE itself.
+        # A commit timestamp may have the value of NONE.
         "commit_timestamp_ms": pa.array(offsets.commit_ms[stored], mask=hidden),
         "expire_timestamp_ms": np.where(hidden, NONE, offsets.expire_ms[stored]),
-        "topic_id": words(offsets.topic_id[stored], log.topic_ids),
-        "group_type": words(np.where(here, seen.type, -1), rc.TYPES),
-        "group_state": words(np.where(here, seen.state, -1), rc.STATES),
+        "topic_id": decode_texts(offsets.topic_id[stored], log.topic_ids),
+        "group_type": decode_texts(np.where(here, seen.type, -1), rc.TYPES),
+        "group_state": decode_texts(np.where(here, seen.state, -1), rc.STATES),
         "state_since_ms": np.where(here & (not missing & missing_data.STATE_TIMES), since, NONE),
         "subscribed": pa.array(subscribed == rc.YES, mask=subscribed == rc.UNKNOWN),
         "pending_transaction": pa.array(found.pending, mask=unmarked),
-        "rule": words(np.where(rule, -1, found.verdicts.rule), r.RULES),
+        "rule": decode_texts(np.where(rule, -1, found.verdicts.rule), r.RULES),
         "expires_at_ms": np.where(rule, NONE, found.verdicts.expires_ms),
         "log_partition": np.full(len(stored), folded.partition),
         "bytes": offsets.bytes[stored],
@@ -80,21 +80,21 @@ def table(folded: FoldedLog, found: LiveOffsets) -> Any:
 
 
 def topic_counts(folded: FoldedLog, group: Ints, key: Ints) -> Ints:
-    """How many topics each group has among these keys."""
+    """Number of topics of each group among these keys."""
     span = len(folded.log.topics) + 1
     pairs = np.unique(group * span + folded.log.keys.topic[key])
     return np.bincount(pairs // span, minlength=folded.log.size)
 
 
 def has_own(folded: FoldedLog) -> Bools:
-    """Whether a group's last own record shows what it is; one entry a group."""
+    """Whether the last own record of each group shows its state."""
     states = folded.states
     generation = states.ints("generation")[states.latest]
     return np.asarray(states.groups.known[states.latest] & (generation != NONE), dtype=np.bool_)
 
 
 def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
-    """Whether these groups may be some whose records are not there."""
+    """Whether records of these groups may be missing from the inputs."""
     missing = folded.log.missing
     all_of_them = bool(missing & missing_data.GROUPS)
     unknown = np.full(len(group), all_of_them)
@@ -104,7 +104,7 @@ def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
 
 
 def _unknown_rule(folded: FoldedLog, found: LiveOffsets, seen: rc.Group) -> Bools:
-    """Whether it can't be told when the offset may go."""
+    """Whether the inputs lack something that the verdict needs."""
     missing, rules = folded.log.missing, folded.plan.rules
     unknown = np.full(len(found.key), bool(missing & missing_data.COMMIT_TIMES))
     if rules.fixed_at_commit:

@@ -1,14 +1,14 @@
 """The four metrics of KIP-496 (``kafka.server:type=group-coordinator-metrics``) over time.
 
-What the log shows, which is what the brokers' counters should say. Measured: 4.1 to 4.3 over-count
+From the log, which is what the brokers' counters should say. Measured: 4.1 to 4.3 over-count
 offset-expiration (they add the running size of the check's records, group after group), and the
 Scala coordinator of 3.9.1 counts a commit of several offsets as one offset-commit.
 
 OffsetDelete, DeleteGroups and a topic's deletion leave the same tombstones, and brokers count only
-OffsetDelete (2.4+) as offset-deletion. They are told apart as far as that goes: DeleteGroups takes
-the group along in the same write (the Scala coordinator writes that down only for a generation
-above 0, so there what empties a group counts as DeleteGroups), and what leaves no offset of a topic
-in any group is taken for the topic's deletion.
+OffsetDelete (2.4+) as offset-deletion. To tell them apart: DeleteGroups removes the group in the
+same write (the Scala coordinator writes its tombstone only for a generation above 0, so there a
+removal that empties a group counts as DeleteGroups), and a removal that leaves no offset of a topic
+in any group counts as the topic's deletion.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from kgtool.analysis.fold.arrays import (
     any_of,
     as_of,
     codes,
+    decode_texts,
+    encode_texts,
     ints,
-    summed,
-    texts,
-    words,
+    sum_rows,
 )
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, EXPLICIT, Removals
 from kgtool.analysis.tables.groups import completed_rebalances
 
 AT_ONCE_MS = 10_000
-"""A deleted topic's offsets go from all groups within that time."""
+"""A deleted topic's offsets are removed from all groups within this time."""
 COUNTS = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
 
 
 def offset_changes(folded: FoldedLog) -> Any:
-    """``topic, at_ms, change, groups``: where offsets came (``change`` above 0) and went.
+    """``topic, at_ms, change, groups``: changes of the number of offsets and of groups with any.
 
-    ``groups``: groups with any, likewise. Added up for each topic and moment.
+    Added up by topic and time.
     """
     past = folded.history
     rows, change, at_ms, group = _steps(folded)
@@ -55,28 +55,25 @@ def offset_changes(folded: FoldedLog) -> Any:
 
 
 def _by_topic(folded: FoldedLog, key: Ints, **columns: Ints) -> Any:
-    """Added up for each topic and moment."""
     log = folded.log
-    found = summed(pa.table({"topic": log.keys.topic[key], **columns}), ["topic", "at_ms"])
-    return found.set_column(0, "topic", words(ints(found["topic"]), log.topics))
+    found = sum_rows(pa.table({"topic": log.keys.topic[key], **columns}), ["topic", "at_ms"])
+    return found.set_column(0, "topic", decode_texts(ints(found["topic"]), log.topics))
 
 
 def _steps(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
-    """Where offsets came and went: rows of the history, 1 or -1, when, and of which group."""
+    """Where offsets begin and end: rows of the history, 1 or -1, time, group."""
     past = folded.history
-    went = past.tombstone & (past.stored >= 0)
-    rows = np.flatnonzero(went | past.first)
-    change = np.where(went[rows], -1, 1)
-    at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
+    removed = past.tombstone & (past.stored >= 0)
+    rows = np.flatnonzero(removed | past.first)
+    change = np.where(removed[rows], -1, 1)
+    at_ms = np.where(removed[rows], past.at_ms[rows], past.first_ms[rows])
     return rows, change, at_ms, folded.log.keys.group[past.key[rows]]
 
 
 def counts_here(folded: FoldedLog, writers: Any, removals: Removals) -> Any:
-    """``what, bucket_start_ms, count``: all that this partition alone tells.
+    """``what, bucket_start_ms, count``: the counts that need no other partition.
 
-    ``writers``: rows of ``schema.WRITERS``.
-
-    ``what`` is a place in COUNTS.
+    ``what`` is an index into COUNTS; ``writers``: rows of ``schema.WRITERS``.
     """
     bucket_ms = folded.plan.options.bucket_ms
     assert bucket_ms is not None
@@ -94,11 +91,11 @@ def counts_here(folded: FoldedLog, writers: Any, removals: Removals) -> Any:
                   "bucket_start_ms": at // bucket_ms * bucket_ms, "count": number})
         for what, at, number in parts
     ]  # fmt: skip
-    return summed(pa.concat_tables(rows), ["what", "bucket_start_ms"])
+    return sum_rows(pa.concat_tables(rows), ["what", "bucket_start_ms"])
 
 
 def deleted_offsets(folded: FoldedLog, removals: Removals) -> Any:
-    """``topic, at_ms, count``: offsets that went by hand, and not because their group did."""
+    """``topic, at_ms, count``: offsets that a client removed, but not with their group."""
     rules, own = folded.plan.rules, removals.of_group
     found: Bools = np.zeros(len(own), dtype=np.bool_)
     if rules.reads_subscriptions and len(own):  # before 2.4 there was no OffsetDelete
@@ -113,13 +110,13 @@ def deleted_offsets(folded: FoldedLog, removals: Removals) -> Any:
 
 
 def _emptied(folded: FoldedLog, removals: Removals) -> Bools:
-    """Removals after which nothing was left of their group."""
+    """Whether removals leave no offset of their group."""
     _, change, at_ms, group = _steps(folded)
     return _left(group, at_ms, change, removals.group, removals.at_ms) <= 0
 
 
 def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) -> Ints:
-    """The sum of all changes of the same code up to a moment."""
+    """The sum of the changes of each asked code up to a time."""
     if not len(code):
         return np.zeros(len(asked), dtype=np.int64)
     order = np.lexsort((at_ms, code))
@@ -129,14 +126,14 @@ def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) ->
     return np.where(place >= 0, total[place], 0)
 
 
-def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> dict[str, Any]:
+def metrics(counts: Any, removed: Any, changes: Any, bucket_ms: int) -> dict[str, Any]:
     """Columns of ``schema.METRICS`` of all partitions together.
 
-    ``came_and_went``: the rows of ``offset_changes`` of every topic of ``removed``; None: no topic.
+    ``changes``: the rows of ``offset_changes`` of every topic of ``removed``; None: no topic.
     """
     at_ms, number = np.zeros((2, 0), dtype=np.int64)
-    if came_and_went is not None:
-        at_ms, number = _without_topics(removed, came_and_went)
+    if changes is not None:
+        at_ms, number = _without_topics(removed, changes)
     start, what, count = (ints(counts[name]) for name in ("bucket_start_ms", "what", "count"))
     start = np.concatenate([start, at_ms // bucket_ms * bucket_ms])
     what = np.concatenate([what, np.full(len(at_ms), COUNTS.index("offset_deletions"))])
@@ -152,14 +149,14 @@ def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> di
     return columns
 
 
-def _without_topics(removed: Any, came_and_went: Any) -> tuple[Ints, Ints]:
-    """When how many offsets went while others of their topic stayed."""
-    both = pa.chunked_array([*removed["topic"].chunks, *came_and_went["topic"].chunks], pa.string())
-    topic, _ = texts(both)
+def _without_topics(removed: Any, changes: Any) -> tuple[Ints, Ints]:
+    """Times and counts of removals that leave offsets of their topic."""
+    both = pa.chunked_array([*removed["topic"].chunks, *changes["topic"].chunks], pa.string())
+    topic, _ = encode_texts(both)
     asked = topic[: len(removed)]
     at_ms, count = ints(removed["at_ms"]), ints(removed["count"])
     left = _left(
-        topic[len(removed) :], ints(came_and_went["at_ms"]), ints(came_and_went["change"]),
+        topic[len(removed) :], ints(changes["at_ms"]), ints(changes["change"]),
         asked, np.minimum(at_ms, 2**62) + AT_ONCE_MS,
     )  # fmt: skip
     return at_ms[left > 0], count[left > 0]

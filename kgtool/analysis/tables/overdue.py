@@ -1,8 +1,7 @@
-"""What a check ought to have removed before the log ends, and has not.
+"""Offsets and groups that a check should have removed before the end of the log.
 
-A broker looks once per check interval. What was due for longer than that at the end of the log
-points at a coordinator that does not clean up (one that could not load its partition, say), or
-at other settings than those that were assumed.
+A broker checks once per interval. Anything due for longer points at a coordinator that does not
+clean up (it could not load its partition, say), or at other settings than assumed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, ints, words
+from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, decode_texts, ints
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import group_contents
 from kgtool.analysis.tables.live import unknown_group
@@ -22,7 +21,7 @@ from kgtool.retention import rules as r
 
 
 def grace_ms(interval_ms: int) -> int:
-    """How long after it was due something is gone at the latest.
+    """How long after the due time a removal may come.
 
     One interval, and the little by which checks drift: the new coordinator starts the next one an
     interval after the last one *ended*.
@@ -35,7 +34,7 @@ def table(folded: FoldedLog, live: Any) -> Any:
     plan = folded.plan
     limit = plan.end_ms - grace_ms(plan.interval_ms)
     if folded.log.moved_ms > limit:
-        # A coordinator looks for the first time an interval after it has loaded the partition.
+        # A coordinator checks first an interval after it has loaded the partition.
         limit -= grace_ms(plan.interval_ms)
     both = pa.concat_tables([live, _groups(folded)], promote_options="default")
     rows = both.filter(pc.less(both["expires_at_ms"], limit))
@@ -48,21 +47,21 @@ def table(folded: FoldedLog, live: Any) -> Any:
 
 
 def _groups(folded: FoldedLog) -> Any:
-    """Groups that the next check removes, and since when that is so."""
+    """Groups that the next check removes, and since when."""
     size, rules, states = folded.log.size, folded.plan.rules, folded.states
     latest = states.latest
     group = states.groups.at(latest)
     every = np.arange(size)
     left, held, cleared = group_contents(folded, every, *np.full((2, size), MAX))
     goes = rc.may_go(rules, group, left=left, pending=held > 0, had=left > 0)
-    # Only then the log could show that it went.
+    # Else its removal leaves no trace in the log.
     goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
     goes &= ~unknown_group(folded, every)
     rows = np.flatnonzero(goes)
     return pa.table({
-        "group": words(rows, folded.log.groups),
-        "group_type": words(group.type[rows], rc.TYPES),
-        "group_state": words(group.state[rows], rc.STATES),
+        "group": decode_texts(rows, folded.log.groups),
+        "group_type": decode_texts(group.type[rows], rc.TYPES),
+        "group_state": decode_texts(group.state[rows], rc.STATES),
         "rule": pa.repeat(r.CAUSE_GROUP_EMPTY, len(rows)),
         "expires_at_ms": arrow_ints(np.maximum(states.since_ms(latest), cleared)[rows]),
     })  # fmt: skip

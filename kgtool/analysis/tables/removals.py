@@ -1,4 +1,4 @@
-"""Every removal with its cause, and what tells that the brokers' retention was shorter."""
+"""The table ``removals``, and the signs that the brokers' retention was shorter."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, decode_texts, ints
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
 
 FEWEST, MOMENTS = 10, 3
-"""Early removals of one age, and times at which they came, that are no accident."""
+"""Early removals of one age, and different times of them, that are no accident."""
 SHORTEST_MS = 60_000
-"""No broker's retention is shorter: offsets.retention.minutes is at least 1."""
+"""The shortest retention: offsets.retention.minutes is at least 1."""
 
 
 def latency(found: Removals) -> Ints:
-    """How long after it was due; NONE where the difference does not fit into an int64."""
+    """How long after its due time each came; NONE where that does not fit into an int64."""
     known = found.expires_ms != NONE
     difference = np.where(known, found.at_ms - np.where(known, found.expires_ms, 0), NONE)
     # at_ms is within 2^61, so only a time far below can overflow.
@@ -28,9 +28,9 @@ def latency(found: Removals) -> Ints:
 
 
 def early_removals(folded: FoldedLog, found: Removals) -> Any:
-    """How old offsets were that went before their time, in steps of the check interval.
+    """Ages of offsets that were removed before their time, in steps of the check interval.
 
-    ``moments``: at how many different times; ``least``: the youngest of the step.
+    ``moments``: number of different times; ``least``: the lowest age of the step.
     """
     plan = folded.plan
     known = ~found.of_group & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
@@ -53,10 +53,10 @@ def early_removals(folded: FoldedLog, found: Removals) -> Any:
 
 
 def shared_age(parts: Any) -> tuple[int, int, int] | None:
-    """(how many, of how many early removals share an age, that age in ms), if most of them do.
+    """(early removals that share an age, all of them, that age in ms), if most share one.
 
-    Whoever deletes by hand does it now and then, whatever the age; a broker with a shorter
-    retention than was assumed removes all at that age, or within one interval after it.
+    Clients delete at any time and any age; a broker with a shorter retention than assumed removes
+    everything at that age, or within one interval after it.
     """
     step, code = np.unique(ints(parts["step"]), return_inverse=True)
     count, moments = (
@@ -77,30 +77,30 @@ def shared_age(parts: Any) -> tuple[int, int, int] | None:
 
 
 def table(folded: FoldedLog, found: Removals) -> Any:
-    """Rows of ``schema.REMOVALS``; what the inputs can't tell is empty."""
+    """Rows of ``schema.REMOVALS``; unknown values are null."""
     log, missing = folded.log, folded.log.missing
     blind = np.full(len(found.key), bool(missing & missing_data.BLIND))
     if missing & missing_data.TRANSACTIONS and not log.is_complete:
-        # An aborted commit looks like one that was not due yet when the offset was removed.
-        blind |= _doubtful(folded)[found.group] & (found.cause == EXPLICIT)
+        # An aborted commit looks like one that was not due when the offset was removed.
+        blind |= _may_be_transactional(folded)[found.group] & (found.cause == EXPLICIT)
     hidden = np.full(len(found.key), bool(missing & missing_data.TIMES))
     return folded.table(
         "removals",
         {
             **folded.key_columns(found.key),
-            "group": words(found.group, log.groups),
+            "group": decode_texts(found.group, log.groups),
             "removed_at_ms": np.where(hidden, NONE, found.at_ms),
-            "cause": words(np.where(blind, -1, found.cause), CAUSES),
+            "cause": decode_texts(np.where(blind, -1, found.cause), CAUSES),
             "expires_at_ms": np.where(blind, NONE, found.expires_ms),
             "latency_ms": np.where(blind, NONE, latency(found)),
         },
     )
 
 
-def _doubtful(folded: FoldedLog) -> Bools:
-    """Groups with commits that may be transactional.
+def _may_be_transactional(folded: FoldedLog) -> Bools:
+    """Whether groups have commits that may be transactional.
 
-    Those never carry a topic id, all others do since 4.1.
+    Since 4.1 all others carry a topic id.
     """
     log = folded.log
     maybe = ~log.offsets.tombstone & (log.offsets.topic_id < 0)

@@ -1,4 +1,4 @@
-"""What summary and report count, of one log partition: small tables that the driver adds up."""
+"""The small tables of one log partition that summary and report add up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, extreme, ints, summed
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, extreme, ints, sum_rows
 from kgtool.analysis.fold.folded_log import FoldedLog
 
 DAY_MS = 86_400_000
@@ -32,7 +32,7 @@ STEPS_MS = tuple(
 
 
 def family_names(groups: Any) -> Any:
-    """Generated names: what they fold into, how many there are, one of them."""
+    """Families of generated names: the number of names, and one of them."""
     some = groups.filter(pc.match_substring(groups["family"], "*")).select(["family", "group"])
     found = some.group_by("family").aggregate([("group", "count"), ("group", "min")])
     return found.rename_columns(["family", "count", "name"])
@@ -58,7 +58,7 @@ def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, An
     for name, which in conditions.items():
         counts[name] = np.bincount(code[which], minlength=len(number))
     kind = {name: live[name].take(pa.array(first)) for name in ("group_type", "group_state")}
-    yield "group_kinds", summed(pa.table({**kind, **counts}), list(kind))
+    yield "group_kinds", sum_rows(pa.table({**kind, **counts}), list(kind))
     next_ms = extreme(len(number), code[soon], due[soon], least=True)
     of_group = {
         "family": folded.families.take(pa.array(number)),
@@ -84,9 +84,9 @@ def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, An
 
 
 def _families(rows: Any, orders: Iterable[str], top: int) -> Any:
-    """Generated names by what they fold into, and the first ``top`` of the others by each order.
+    """Families of generated names, and the first ``top`` other names by each order.
 
-    ``name`` is one of the names. An order is a column, with a minus for its greatest values first.
+    ``name`` is one of the names. An order is a column; a minus sorts descending.
     """
     generated = pc.match_substring(rows["family"], "*")
     plain = rows.filter(pc.invert(generated))
@@ -100,11 +100,11 @@ def _families(rows: Any, orders: Iterable[str], top: int) -> Any:
 
 
 def _by_family(rows: Any) -> Any:
-    return summed(rows, ["family"], most=("last_seen_ms",), least=("name", "next_expiry_ms"))
+    return sum_rows(rows, ["family"], max_of=("last_seen_ms",), min_of=("name", "next_expiry_ms"))
 
 
 def merge_families(rows: Any) -> list[dict[str, Any]]:
-    """The families of all partitions; a name that is alone is its own."""
+    """The families of all partitions; of a single name the name itself."""
     found: list[dict[str, Any]] = _by_family(rows).to_pylist()
     for row in found:
         name = row.pop("name")
@@ -122,12 +122,12 @@ def removal_counts(removals: Any) -> Any:
 
 
 def overdue_counts(partition: int, overdue: Any) -> Any:
-    """How much is overdue here."""
+    """Number of overdue rows of this partition."""
     return pa.table({"log_partition": [partition], "rows": [len(overdue)]})
 
 
 def family_sizes(groups: Any) -> Any:
-    """Families by what they have: SIZES and when they were seen last."""
+    """Families: SIZES and last activity."""
     live = pc.greater(groups["live_offsets"], 0).cast(pa.int64())
     rows = groups.append_column("live_groups", live).append_column("name", groups["group"])
     rows = rows.append_column("groups", pa.array(np.ones(len(rows), dtype=np.int64)))
@@ -136,26 +136,26 @@ def family_sizes(groups: Any) -> Any:
 
 
 def growth_steps(changes: Any, end_ms: int) -> Any:
-    """How many offsets and groups came and went, in steps that every curve's are made of."""
+    """Changes of the numbers of offsets and groups, in steps that divide every curve's."""
     at_ms = ints(changes["at_ms"])
     rows = np.flatnonzero(at_ms <= end_ms)
     at_ms = at_ms[rows]
     first = int(at_ms.min(initial=MAX))
-    # A day at most: up to that each step divides the next, so every longer span's is made of it.
+    # At most a day: up to that, each step divides the next one.
     step = min(step_ms(end_ms - first), DAY_MS) if len(rows) else 1
     steps = {"start_ms": at_ms // step * step}
     steps |= {name: ints(changes[name])[rows] for name in ("change", "groups")}
-    found = summed(pa.table(steps), ["start_ms"])
+    found = sum_rows(pa.table(steps), ["start_ms"])
     return found.append_column("first_ms", pa.array(np.full(len(found), first)))
 
 
 def step_ms(span_ms: int) -> int:
-    """The distance of a curve's points, in ms: a round one."""
+    """The distance of a curve's points, a round number of ms."""
     return next((step for step in STEPS_MS if span_ms <= step * POINTS), span_ms // POINTS + 1)
 
 
 def growth(parts: Any, end_ms: int) -> list[dict[str, Any]]:
-    """``at_ms, offsets, groups``: how many there were at each of up to POINTS moments.
+    """``at_ms, offsets, groups``: the numbers at up to POINTS times.
 
     The first row is just before the first change, the last one is at ``end_ms``. ``parts`` are
     those of ``growth_steps``.

@@ -1,4 +1,4 @@
-"""What each scenario removes and leaves: counted from the lives of the replay."""
+"""What each scenario removes and leaves, counted from its intervals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, summed, words
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, decode_texts, sum_rows
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
 from kgtool.analysis.fold.whatif.coupled_groups import OffsetIntervals
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
@@ -17,7 +17,7 @@ from kgtool.retention import rules as r
 
 DAY_MS = 86_400_000
 MOST_DAYS = 3660
-"""A day without any change has a row too, in logs of up to so many days."""
+"""Days without changes get rows too, in logs of up to this many days."""
 COUNTS = (
     "removed_offsets", "removed_groups", "live_offsets", "live_groups", "missed_offsets",
     "missed_groups", "next_offsets", "next_groups",
@@ -44,7 +44,7 @@ def losses(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any
         "offset": pa.array(offset),
         "commit_timestamp_ms": pa.array(found.commit_ms[rows]),
         "lost_at_ms": until,
-        "rule": words(found.rule[rows], r.RULES),
+        "rule": decode_texts(found.rule[rows], r.RULES),
         "ahead": ahead,
         "committed_again_ms": found.again_ms[rows],
         "lag": lag,
@@ -55,7 +55,7 @@ def losses(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any
 
 
 def _ends(folded: FoldedLog, key: Ints) -> tuple[Ints, Ints]:
-    """Log start and end of the topic-partitions of these keys; NONE where not known."""
+    """Log start and end of the topic-partitions of these keys, or NONE."""
     keys, names = folded.log.keys, folded.log.topics.to_pylist()
     known = folded.plan.ends
     found = np.full((2, len(keys.topic)), NONE)
@@ -75,17 +75,17 @@ def _scenario(scenario: Scenario, size: int) -> dict[str, Any]:
 
 def _conditions(found: OffsetIntervals, end_ms: int) -> dict[str, Bools]:
     open_end = found.until_ms == NONE
-    gone = ~open_end & (found.until_ms <= end_ms)
-    there = (found.from_ms <= end_ms) & ~gone
+    ended = ~open_end & (found.until_ms <= end_ms)
+    live = (found.from_ms <= end_ms) & ~ended
     offset = found.role == OFFSET
     expired = offset & found.expired
     return {
-        "removed_offsets": expired & gone,
-        "removed_groups": (found.role == TOMBSTONE) & gone,
-        "live_offsets": offset & there,
-        "live_groups": (found.role == GROUP) & there,
-        "missed_offsets": expired & gone & (found.again_ms != NONE),
-        "next_offsets": expired & ~gone,
+        "removed_offsets": expired & ended,
+        "removed_groups": (found.role == TOMBSTONE) & ended,
+        "live_offsets": offset & live,
+        "live_groups": (found.role == GROUP) & live,
+        "missed_offsets": expired & ended & (found.again_ms != NONE),
+        "next_offsets": expired & ~ended,
     }
 
 
@@ -95,8 +95,8 @@ def totals(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     columns = {name: [int(which.sum())] for name, which in some.items()}
     for name, of in (("missed_groups", "missed_offsets"), ("next_groups", "next_offsets")):
         columns[name] = [len(np.unique(found.group[some[of]]))]
-    gone = found.until_ms[some["removed_offsets"]]
-    first, last = [gone.min(initial=MAX)], [gone.max(initial=NONE)]
+    removed_ms = found.until_ms[some["removed_offsets"]]
+    first, last = [removed_ms.min(initial=MAX)], [removed_ms.max(initial=NONE)]
     return pa.table({"scenario": [number], **columns, "first": first, "last": last})
 
 
@@ -104,38 +104,38 @@ def days(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     """Changes of each day: scenario, day_ms and _CHANGES."""
     end_ms = folded.plan.end_ms
     at_ms = np.concatenate([found.from_ms, found.until_ms])
-    went = np.arange(len(at_ms)) >= len(found.role)
+    ends = np.arange(len(at_ms)) >= len(found.role)
     rows = np.flatnonzero((at_ms != NONE) & (at_ms <= end_ms))
     role, expired = (np.concatenate([each, each])[rows] for each in (found.role, found.expired))
-    went, change = went[rows], np.where(went[rows], -1, 1)
+    ends, change = ends[rows], np.where(ends[rows], -1, 1)
     offset, group = (np.where(role == each, change, 0) for each in (OFFSET, GROUP))
-    sums = ((role == OFFSET) & expired & went, (role == TOMBSTONE) & went, offset, group)
+    sums = ((role == OFFSET) & expired & ends, (role == TOMBSTONE) & ends, offset, group)
     columns = {name: each.astype(np.int64) for name, each in zip(_CHANGES, sums, strict=True)}
     columns |= {
         "scenario": np.full(len(rows), number), "day_ms": at_ms[rows] // DAY_MS * DAY_MS,
     }  # fmt: skip
-    return summed(pa.table(columns), ["scenario", "day_ms"])
+    return sum_rows(pa.table(columns), ["scenario", "day_ms"])
 
 
 def families(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any:
-    """Rows of ``schema.WHATIF_FAMILIES`` by group, and what its name folds into."""
+    """Rows of ``schema.WHATIF_FAMILIES`` by group, and its name's family."""
     group, code = np.unique(found.group, return_inverse=True)
     some = _conditions(found, folded.plan.end_ms)
     columns = {
         **_scenario(scenario, len(group)),
         "family": folded.families.take(pa.array(group)),
         **{name: np.bincount(code[some[name]], minlength=len(group)) for name in FAMILY_COUNTS},
-        "group": words(group, folded.log.groups),
+        "group": decode_texts(group, folded.log.groups),
     }
     return folded.table("whatif_families", columns, (("group", "string"),))
 
 
 def whatif(plan: FoldPlan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
-    """Rows of ``schema.WHATIF`` of all partitions together, one for each scenario."""
+    """Rows of ``schema.WHATIF`` of all partitions, one a scenario."""
     nothing = {**dict.fromkeys(COUNTS, 0), "first": MAX, "last": NONE}
-    added = summed(sums, ["scenario"], least=("first",), most=("last",)).to_pylist()
+    added = sum_rows(sums, ["scenario"], min_of=("first",), max_of=("last",)).to_pylist()
     found = {row["scenario"]: row for row in added}
-    days = summed(by_day, ["scenario", "day_ms"]).to_pylist()
+    days = sum_rows(by_day, ["scenario", "day_ms"]).to_pylist()
     rows = []
     for number, scenario in enumerate(plan.options.scenarios):
         total = found.get(number, nothing)
@@ -154,7 +154,7 @@ def whatif(plan: FoldPlan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
 
 
 def _days(changes: list[dict[str, int]], end_ms: int) -> list[dict[str, int]]:
-    """What went on each day, and what was there at its end; days without a change too."""
+    """Removals of each day, and the numbers at its end."""
     if not changes:
         return []
     known = {row["day_ms"]: row for row in changes}
