@@ -127,12 +127,10 @@ def _relative(found: re.Match[str], now_ms: int) -> int:
     if found[2] is None:
         return now_ms
     try:
-        span = _length_ns(found[2])
+        length_ns = _length_ns(found[2])
     except UsageError:
         raise UsageError(f"Unparseable date: '{found[0]}'", hint=_TIME_EXAMPLES) from None
-    now_ns = now_ms * _MILLISECOND_NS
-    moment_ns = now_ns - span if found[1] == "-" else now_ns + span
-    return _in_range(moment_ns // _MILLISECOND_NS, found[0])
+    return _shifted(now_ms, -length_ns if found[1] == "-" else length_ns, found[0])
 
 
 def before_ms(text: str, now_ms: int) -> int:
@@ -141,11 +139,11 @@ def before_ms(text: str, now_ms: int) -> int:
     >>> before_ms("PT0.5S", 1000), before_ms("1s500ms", 2000)
     (500, 500)
     """
-    moment_ns = now_ms * _MILLISECOND_NS - _length_ns(text)
-    return _in_range(moment_ns // _MILLISECOND_NS, text)
+    return _shifted(now_ms, -_length_ns(text), text)
 
 
-def _in_range(moment_ms: int, text: str) -> int:
+def _shifted(now_ms: int, by_ns: int, text: str) -> int:
+    moment_ms = (now_ms * _MILLISECOND_NS + by_ns) // _MILLISECOND_NS
     if moment_ms not in _LONG:
         raise UsageError(f"'{text}' leads to a time that Kafka can't hold.")
     return moment_ms

@@ -61,12 +61,16 @@ def keys(columns: Iterable[Column]) -> tuple[str, ...]:
     return tuple(column.key for column in columns)
 
 
-def shown(columns: Sequence[Column], names: str = "") -> tuple[Column, ...]:
-    """Return the columns of the text table: those with a header, or these in this order."""
+def shown(columns: Sequence[Column], names: str = "", **headers: str) -> tuple[Column, ...]:
+    """Return the columns of a text table: those with a header, or those named, in that order.
+
+    :param headers: other headers for some of them.
+    """
     known = {column.key: column for column in columns}
-    if names:
-        return tuple(known[name] for name in names.split())
-    return tuple(column for column in columns if column.header)
+    if not names:
+        return tuple(column for column in columns if column.header)
+    table = (known[name] for name in names.split())
+    return tuple(each._replace(header=headers.get(each.key, each.header)) for each in table)
 
 
 def written(key: str, write: Callable[[Any], str]) -> Text:

@@ -184,36 +184,28 @@ OTHER_MEMBERS = (*MEMBERS, _KIND, Column("process_id", "PROCESS", NAME, spare=2)
 OTHER_STATE = (*STATE, TYPE, _TOPOLOGY, Column("subtopologies", json="integer?"))
 
 
-def _renamed(known: tuple[Column, ...], names: str, **headers: str) -> tuple[Column, ...]:
-    """Return columns of a text table, some with another header."""
-    return tuple(
-        column._replace(header=headers.get(column.key, column.header))
-        for column in shown(known, names)
-    )
-
-
 SHARE_OFFSETS = shown(
     OTHER_OFFSETS, "group topic partition leader_epoch start_offset log_end_offset lag status"
 )
-STREAMS_OFFSETS = _renamed(
+STREAMS_OFFSETS = shown(
     OTHER_OFFSETS,
     "group topic partition leader_epoch current_offset log_end_offset lag member_id client_id "
     "status",
     member_id="MEMBER",
 )
-SHARE_MEMBERS = _renamed(
+SHARE_MEMBERS = shown(
     OTHER_MEMBERS,
     "group consumer_id host client_id partitions current_epoch current_assignment",
     current_epoch="MEMBER-EPOCH", current_assignment="ASSIGNMENT",
 )  # fmt: skip
-STREAMS_MEMBERS = _renamed(
+STREAMS_MEMBERS = shown(
     OTHER_MEMBERS,
     "group consumer_id host client_id process_id topology_epoch current_epoch current_assignment "
     "target_assignment",
     consumer_id="MEMBER", current_epoch="MEMBER-EPOCH", current_assignment="TASKS",
     target_assignment="TARGET-TASKS",
 )  # fmt: skip
-OTHER_STATES = _renamed(
+OTHER_STATES = shown(
     OTHER_STATE,
     "group type coordinator assignment_strategy state group_epoch target_assignment_epoch "
     "topology_epoch members",

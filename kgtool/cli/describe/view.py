@@ -145,17 +145,15 @@ class View(NamedTuple):
             return False
         if key in _VERBOSE and not self.verbose:
             return key == "current_assignment" and bool(kind)
-        if key == "lag_ms":
-            return self.time_lag
-        if key == "last_stable_offset":
-            return self.committed
-        if key in groups.EXPIRY_KEYS:
-            return self.expiry
-        if key == "status":
-            return not self.kafka_form
         if key in ("group_instance_id", "upgraded", "topology_epoch"):
             return any(row.get(key) is not None for row in found)
-        return True
+        by_option = {
+            "lag_ms": self.time_lag,
+            "last_stable_offset": self.committed,
+            "status": not self.kafka_form,
+            **dict.fromkeys(groups.EXPIRY_KEYS, self.expiry),
+        }
+        return by_option.get(key, True)
 
 
 def build_view(

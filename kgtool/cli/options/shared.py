@@ -237,12 +237,11 @@ def filter_options(function: F) -> F:
 
 def positions(function: F) -> F:
     """Add a command's arguments, groups or patterns, to ``selection``; below ``name_options``."""
-
-    def with_arguments(words: tuple[str, ...], selection: Selection) -> Selection:
-        return selection.with_arguments(words)
-
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-    return argument(_combined(function, "selection", with_arguments, "words", "selection"))
+    return argument(_combined(
+        function, "selection", lambda words, selection: selection.with_arguments(words),
+        "words", "selection",
+    ))  # fmt: skip
 
 
 def group_options(function: F) -> F:
