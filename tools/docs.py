@@ -1,6 +1,6 @@
 """``make docs``: completions, man pages and JSON Schemas, from the command line itself.
 
-With ``--check`` nothing is written: the files that are not up to date are named, status 1.
+With ``--check`` nothing is written: outdated files are named, with status 1.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
 
 
 def _readable(value: object, indent: int = 0) -> str:
-    """Return JSON over several lines, what is short on one."""
+    """Return JSON with line breaks, except in short values."""
     line = json.dumps(value)
     if len(line) + indent <= 98 or not isinstance(value, (dict, list)):
         return line
@@ -56,9 +56,9 @@ def _readable(value: object, indent: int = 0) -> str:
     return start + "\n" + ",\n".join(room + part for part in parts) + "\n" + " " * indent + end
 
 
-def stale(wanted: dict[str, str]) -> list[str]:
-    """Return the files that are missing, old, or belong to a command that is gone."""
-    there = {
+def stale(expected: dict[str, str]) -> list[str]:
+    """Return the files that are missing, outdated, or of a command that does not exist."""
+    existing = {
         str(path.relative_to(ROOT))
         for folder in FOLDERS
         for path in (ROOT / folder).glob("*")
@@ -66,25 +66,25 @@ def stale(wanted: dict[str, str]) -> list[str]:
     }
     wrong = {
         name
-        for name, text in wanted.items()
-        if name not in there or (ROOT / name).read_text(encoding="utf-8") != text
+        for name, text in expected.items()
+        if name not in existing or (ROOT / name).read_text(encoding="utf-8") != text
     }
-    return sorted(wrong | (there - wanted.keys()))
+    return sorted(wrong | (existing - expected.keys()))
 
 
 def main() -> int:
-    """Write the files, or only look at them."""
-    wanted = pages()
-    wrong = stale(wanted)
+    """Write the files, or only check them."""
+    expected = pages()
+    wrong = stale(expected)
     if "--check" in sys.argv[1:]:
         for name in wrong:
             print(f"{name} is not up to date: run make docs and commit it")
         return 1 if wrong else 0
     for name in wrong:
         path = ROOT / name
-        if name in wanted:
+        if name in expected:
             path.parent.mkdir(exist_ok=True)
-            path.write_text(wanted[name], encoding="utf-8")
+            path.write_text(expected[name], encoding="utf-8")
         else:
             path.unlink()
         print(name)

@@ -1,12 +1,12 @@
 """Completions for bash.
 
-Bash breaks words at ``=`` and ``:``, which options and names are full of: the script reads the
-line by itself.
+Bash breaks words at ``=`` and ``:``, which options and names contain: the script splits the line
+itself.
 """
 
 from __future__ import annotations
 
-from docs_tree import MADE, Command, Option, Value, every
+from docs_tree import MADE, Command, Option, Value, walk
 
 from kgtool.cli.app.argv import MAYBE, NO
 
@@ -154,7 +154,7 @@ def script(program: Command) -> str:
     """Return completions/kgtool.bash."""
     commands, options, kinds = [], [], []
     everywhere = _same_everywhere(program)
-    for command in every(program):
+    for command in walk(program):
         path = " ".join(command.path)
         if command.commands:
             words = " ".join(inner.name for inner in command.commands)
@@ -166,7 +166,7 @@ def script(program: Command) -> str:
                 kinds.append(f"        {_patterns(path, option)}) {_bash_kind(option)} ;;")
         if command.arguments:
             kinds.append(f'        "{path} ") {_bash_value(command.arguments[0].value, "")} ;;')
-    by_name = {o.long: o for c in every(program) for o in c.options if o.long in everywhere}
+    by_name = {o.long: o for c in walk(program) for o in c.options if o.long in everywhere}
     common = [
         f"        {'|'.join(by_name[name].names)}) [[ -n $kind ]] || {_bash_kind(by_name[name])} ;;"
         for name in everywhere
@@ -178,9 +178,9 @@ def script(program: Command) -> str:
 
 
 def _same_everywhere(program: Command) -> dict[str, Value]:
-    """Return the options that take the same kind of value in every command that has them."""
+    """Return the options that take the same kind of value in all commands."""
     found: dict[str, set[tuple[str, Value]]] = {}
-    for command in every(program):
+    for command in walk(program):
         for option in command.options:
             found.setdefault(option.long, set()).add((option.takes, option.value))
     return {

@@ -1,6 +1,6 @@
 """Completions for fish: a ``complete`` line for each option.
 
-Which command the line is in is found out by a function.
+A function finds the command of the line.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from docs_tree import (
     Command,
     Option,
     Value,
-    every,
+    walk,
 )
 
-from kgtool.cli.app.argv import MAYBE, NO
+from kgtool.cli.app.argv import MAYBE, NO, YES
 
 _FISH = r"""# fish completion for kgtool. {made}
 # Put it into ~/.config/fish/completions.
@@ -68,17 +68,10 @@ complete -c kgtool -f
 
 def script(program: Command) -> str:
     """Return completions/kgtool.fish."""
-    lines = [line for command in every(program) for line in _fish_lines(command)]
-    paths = [" ".join(command.path) for command in every(program) if command.path]
-    valued = sorted(
-        {
-            n
-            for c in every(program)
-            for o in c.options
-            if o.takes not in (NO, MAYBE)
-            for n in o.names
-        }
-    )
+    lines = [line for command in walk(program) for line in _fish_lines(command)]
+    paths = [" ".join(command.path) for command in walk(program) if command.path]
+    options = [option for command in walk(program) for option in command.options]
+    valued = sorted({name for option in options if option.takes == YES for name in option.names})
     return _FISH.format(
         made=MADE, paths=" ".join(_fish_text(path) for path in paths), valued=" ".join(valued),
         lines="\n".join(lines),
@@ -86,7 +79,8 @@ def script(program: Command) -> str:
 
 
 def _fish_lines(command: Command) -> Iterator[str]:
-    where = f"complete -c kgtool -n '__kgtool_in {_fish_inner(' '.join(command.path))}'"
+    path = " ".join(command.path)
+    where = f"complete -c kgtool -n '__kgtool_in \"{path}\"'"
     for inner in command.commands:
         yield f"{where} -a {inner.name} -d {_fish_text(inner.short)}"
     for option in command.options:
@@ -97,10 +91,6 @@ def _fish_lines(command: Command) -> Iterator[str]:
     for argument in command.arguments[:1]:
         is_path = argument.value.kind in (FILES, DIRS)
         yield where + (" -F" if is_path else _fish_words(argument.value))
-
-
-def _fish_inner(path: str) -> str:
-    return f'"{path}"'
 
 
 def _fish_value(option: Option) -> str:

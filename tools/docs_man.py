@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from docs_tree import Command, Option, every
+from docs_tree import Command, Option, walk
 
 from kgtool import __version__
 from kgtool.cli.app.argv import MAYBE, NO
@@ -63,7 +63,7 @@ def program_page(program: Command) -> str:
 def command_page(command: Command) -> str:
     """Return the page of a command, with those below it."""
     name = f"kgtool-{command.name}"
-    parts = list(every(command))
+    parts = list(walk(command))
     body = [*_head(name, command.short), ".SH SYNOPSIS", ".nf"]
     body += [_synopsis(part) for part in parts if not part.commands]
     body += [".fi", ".SH DESCRIPTION", *_text(command.help)]
@@ -121,7 +121,7 @@ def _table(entries: dict[str, str]) -> Iterator[str]:
 
 
 def _bold(name: str) -> str:
-    """Set what is typed in bold, and what stands for something else in italics."""
+    """Set literal words in bold, and placeholders in italics."""
     words = [
         rf"\fB{_escape(word)}\fR" if re.match(r"[-a-z0-9]|KGTOOL|NO_|PAGER|LESS", word) else
         rf"\fI{_escape(word)}\fR"
@@ -138,7 +138,7 @@ def _text(text: str) -> list[str]:
 
 
 def _sentences(text: str) -> list[str]:
-    """Break after sentences, as man pages want it."""
+    """Put each sentence on a line of its own."""
     return [_escape(line) for line in re.split(r"(?<=[.;:]) (?=\S)", " ".join(text.split()))]
 
 

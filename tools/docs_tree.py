@@ -22,19 +22,19 @@ from kgtool.columns import groups
 GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
     "groups", "topics", "contexts", "files", "dirs", "words", "list", "any",
 )  # fmt: skip
-"""What a value is: names from the cluster, paths, one of some words, several of them with commas,
-or anything."""
+"""Kinds of values: names from the cluster, paths, one of some words, a list of them with commas, or
+anything."""
 
 MADE = "Made by `make docs` from the command line itself: do not edit."
 NAMES = (GROUPS, TOPICS, CONTEXTS)
-"""Kinds of names that are asked of kgtool (``kgtool.cli.app.completion``): 300 ms, or nothing."""
+"""Kinds of names completed by kgtool itself (``kgtool.cli.app.completion``)."""
 
 _BY_NAME = {"--group": GROUPS, "--like": GROUPS, "--topic": TOPICS, "--context": CONTEXTS}
 _DESCRIBED = (groups.OFFSETS_TEXT, groups.MEMBERS, groups.STATE, groups.TOTALS)
 
 
 class Value(NamedTuple):
-    """What can stand there."""
+    """The kind of an option's or argument's value."""
 
     kind: str = ANY
     words: tuple[str, ...] = ()
@@ -85,15 +85,15 @@ class Command(NamedTuple):
         return " ".join(self.help.split("\n\n")[0].split())
 
 
-def every(command: Command) -> Iterator[Command]:
+def walk(command: Command) -> Iterator[Command]:
     """Yield a command and all below it."""
     yield command
     for inner in command.commands:
-        yield from every(inner)
+        yield from walk(inner)
 
 
 def tree() -> Command:
-    """Return the program: its options are those of Kafka's form, its commands the others'."""
+    """Return the program: its options are those of Kafka's form."""
     ctx = click.Context(root, info_name="kgtool")
     commands = []
     for name in COMMANDS:
@@ -175,7 +175,7 @@ def _value(parameter: click.Parameter, path: tuple[str, ...]) -> Value:
 
 
 def _words(name: str, path: tuple[str, ...]) -> Value | None:
-    """Return what may stand behind options whose words Click does not know."""
+    """Return the words of options that Click does not know."""
     is_list = path == ("list",)
     if name == "--state" and path != ("analyze",):
         return Value(LIST, ALL_STATES if is_list else STATES)

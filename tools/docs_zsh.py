@@ -18,7 +18,7 @@ from docs_tree import (
     Command,
     Option,
     Value,
-    every,
+    walk,
 )
 
 from kgtool.cli.app.argv import MAYBE, NO
@@ -77,7 +77,7 @@ _ZSH_COMMAND = r"""{name}() {{
 
 def script(program: Command) -> str:
     """Return completions/_kgtool."""
-    functions = [_zsh_function(command) for command in every(program)]
+    functions = [_zsh_function(command) for command in walk(program)]
     return _ZSH.format(made=MADE, functions="\n\n".join(functions))
 
 
