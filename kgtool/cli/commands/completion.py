@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from kgtool.cli.commands.man import shipped_file
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.types import OneOf
-from kgtool.cli.output import shipped
 
 FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}
 
@@ -24,5 +24,5 @@ def command(shell: str) -> int:
     To try it in bash: source <(kgtool completion bash). Groups, topics and contexts are completed
     from the cluster that the line names, within 300 ms or not at all.
     """
-    click.echo(shipped.path("completions", FILES[shell]).read_text(encoding="utf-8"), nl=False)
+    click.echo(shipped_file("completions", FILES[shell]).read_text(encoding="utf-8"), nl=False)
     return 0

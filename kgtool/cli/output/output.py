@@ -114,9 +114,7 @@ class Output:
         """Show the tables that follow through a pager, on a terminal."""
         if self.is_kafka_form or self._pager is not None or not self.is_terminal:
             return
-        from kgtool.cli.output import pager
-
-        self._pager = pager.start()
+        self._pager = terminal.start_pager()
         if self._pager is not None:
             shown: Any = self._pager.stdin
             self._stdout = shown
@@ -127,10 +125,8 @@ class Output:
     def close_pager(self) -> None:
         """Wait until the pager ends; later output goes to the terminal."""
         if self._pager is not None:
-            from kgtool.cli.output import pager
-
             running, self._pager = self._pager, None
-            pager.close(running)
+            terminal.close_pager(running)
             self._stdout = self._stderr = None
 
     def begin(self, columns: Iterable[Column | str] = (), cluster_id: str | None = None) -> None:

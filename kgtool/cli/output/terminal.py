@@ -1,10 +1,15 @@
-"""A terminal's size and colours, and text cut and folded to its width."""
+"""A terminal's size, colours and pager, and text cut and folded to its width."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import TextIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 GREEN, ORANGE, RED, DIM, BOLD = "38;5;64", "38;5;166", "31", "2", "1"
 """SGR parameters, two of the 256 colours: ANSI's green and yellow can't be read on white."""
@@ -114,3 +119,43 @@ def mark_for(stream: TextIO | None = None) -> str:
     except (UnicodeEncodeError, LookupError):
         return "~"
     return "…"
+
+
+def start_pager() -> Popen[str] | None:
+    """Start ``KGTOOL_PAGER``, ``PAGER`` or less, which shows what is written to its ``stdin``.
+
+    None: no pager; ``cat`` or an empty value asks for that. With ``-FRX``, less ends by itself if
+    the text fits the screen.
+    """
+    command = os.environ.get("KGTOOL_PAGER", os.environ.get("PAGER"))
+    if command is None:
+        from shutil import which
+
+        command = "less" if which("less") else ""
+    if command.strip() in ("", "cat"):
+        return None
+    import subprocess
+
+    sys.stdout.flush()
+    environ = {"LESS": "FRX", "LV": "-c", **os.environ}
+    try:
+        # The shell, as with git: PAGER may have arguments.
+        return subprocess.Popen(
+            ["/bin/sh", "-c", command], stdin=subprocess.PIPE, text=True, env=environ,
+            encoding=sys.stdout.encoding, errors="backslashreplace",
+        )  # fmt: skip
+    except OSError:
+        return None
+
+
+def close_pager(process: Popen[str]) -> None:
+    """Let the pager show the rest, and wait until it ends."""
+    assert process.stdin is not None
+    # Ctrl-C is the pager's: less only stops searching.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+    finally:
+        process.wait()
+        signal.signal(signal.SIGINT, before)
