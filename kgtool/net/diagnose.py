@@ -1,9 +1,9 @@
-"""Finds out why a connection that was closed at once was closed: is it a matter of security?
+"""Explains connections that were closed at once: do the security settings match the listener?
 
 A broker's TLS listener answers plaintext with an alert, but the alert is often lost to the reset
-that follows it; a plaintext listener takes a TLS greeting for a request of 350 MB and hangs up; a
-SASL listener hangs up on whoever asks something before the login. So such a port is asked once
-more, in the other way. Everything here blocks, and belongs into ``background``.
+that follows it; a plaintext listener takes a TLS ClientHello for a request of 350 MB and hangs up;
+a SASL listener hangs up at a request before the login. So such a port is probed in the other way.
+Everything here blocks, and runs in ``background``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _HANDSHAKE = b"\x01" + len(_HELLO_BODY).to_bytes(3, "big") + _HELLO_BODY
 CLIENT_HELLO = b"\x16\x03\x01" + len(_HANDSHAKE).to_bytes(2, "big") + _HANDSHAKE
 
 _PROBE_MECHANISM = "NONE"
-"""No broker has it: the answer names the mechanisms that are enabled, and logs nobody in."""
-
+"""Unknown to every broker: the answer names the enabled mechanisms, and there is no login."""
 
 Wrap = Callable[[socket.socket], socket.socket]
 
@@ -35,13 +34,13 @@ def _plain(connected: socket.socket) -> socket.socket:
 
 
 def speaks_tls(host: str, port: int) -> bool:
-    """Say whether a TLS server listens there (blocking, at most ``PROBE_SECONDS``)."""
+    """Whether a TLS server listens there (blocking, at most ``PROBE_SECONDS``)."""
     head = _exchange(host, port, CLIENT_HELLO, lambda data: len(data) >= 2)
     return len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 3
 
 
 def mechanisms_at(host: str, port: int, wrap: Wrap = _plain) -> tuple[str, ...] | None:
-    """Ask a broker's listener which SASL mechanisms it takes; None if there is no such thing.
+    """Return the SASL mechanisms of a broker's listener; None if it is no such listener.
 
     Blocking, at most ``PROBE_SECONDS``.
 
@@ -75,7 +74,7 @@ def _has_two_frames(data: bytes) -> bool:
 def _exchange(
     host: str, port: int, ask: bytes, is_enough: Callable[[bytes], bool], wrap: Wrap = _plain
 ) -> bytes:
-    """Send bytes and collect what comes back, until it is enough or the time is up."""
+    """Send bytes and collect the answer, until it is enough or the time is up."""
     deadline = time.monotonic() + PROBE_SECONDS
     data = b""
     try:
@@ -93,7 +92,7 @@ def _exchange(
 
 
 def explain(error: KgError, host: str, port: int) -> KgError:
-    """Return a better error for a connection that was closed before it said a word."""
+    """Return a better error for a connection that was closed before the first answer."""
     if isinstance(error, TlsLost):
         return _explain_tls(error, host, port)
     if not isinstance(error, ConnectionLost):

@@ -1,8 +1,8 @@
 """Drives operations over real connections: one thread, one selector, any number of brokers.
 
-The contract between the two is in ``kgtool.client.ops``; which connection a call takes is the
-pool's matter. The loop owns the clock: it answers everything with ``DeadlineExceeded`` when the
-time of the command, or of a part of it, is up.
+The contract between the two is in ``kgtool.client.ops``; the pool chooses the connection of a
+call. The loop owns the clock: it answers everything with ``DeadlineExceeded`` when the time of the
+command, or of a part of it, is up.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 PATIENCE_SHARE = 1 / 3
 PATIENCE_SECONDS = 2.0
 """A connection without progress for a third of the command's time, but at least this long, is
-given up; what it was asked is then asked elsewhere."""
+given up, and its requests go to other brokers."""
 LONG_PATIENCE_SECONDS = 1.0
 LONG_ANSWER = 10
-"""For how many times the timeout a single answer may take to come, bit by bit."""
+"""The time that a single answer may take while parts of it arrive, in timeouts."""
 
 
 class Loop:
@@ -56,7 +56,7 @@ class Loop:
         self.cluster = cluster
         self.timeout_ms = settings.timeout_ms
         self.before_waiting: Callable[[], None] | None = None
-        """Called whenever there is nothing to do but to wait for brokers."""
+        """Called before each wait for brokers."""
         self._calls = 0
         self._progress = progress
         self._selector = selectors.DefaultSelector()
@@ -73,17 +73,20 @@ class Loop:
 
     @property
     def requests_sent(self) -> int:
-        """How many requests were made; the ApiVersions of new connections are not counted."""
+        """The number of requests, without the ApiVersions of new connections."""
         return self._calls + self._pool.hedged
 
     def run(self, operation: Operation[Any]) -> Any:
-        """Drive an operation to its end and return its result; what it raises is raised here."""
+        """Drive an operation to its end and return its result; its errors are raised."""
         self._run += 1
         if self._progress:
-            self._stand_still(time.monotonic() - self._rests_since)
+            # Time between two runs, such as for reading a large file, is not a lack of progress.
+            idle = time.monotonic() - self._rests_since
+            self._whole.deadline += idle
+            self._progress_at += idle
         root = Task(operation, None, self._whole, self._run)
         result: list[Any] = []
-        # Connections that the broker closed while the user was thinking are seen before use.
+        # Connections that the broker closed between two runs are noticed before use.
         self._select(0.0)
         self._ready.append((root, None))
         try:
@@ -96,24 +99,23 @@ class Loop:
                     if not self._ready:
                         self._wait()
         finally:
-            self._forget_tasks()
+            # Nothing stays of an operation that ended early.
+            self._ready.clear()
+            self._timers.clear()
+            self._parts.clear()
+            self._whole.open.clear()
+            self._pool.forget_calls()
             self._rests_since = time.monotonic()
         return result[0]
 
-    def _stand_still(self, seconds: float) -> None:
-        """Let time pass in which no broker was asked: reading a large file is no lack of
-        progress."""
-        self._whole.deadline += seconds
-        self._progress_at += seconds
-
     def extend(self, seconds: float) -> None:
-        """Give the command more time: waiting that the user asked for does not count."""
-        if not self._progress:  # see ``_stand_still``
+        """Give the command more time: waiting for the user does not count."""
+        if not self._progress:  # ``run`` does not count it anyway
             self._whole.deadline += seconds
 
     @contextmanager
     def long_work(self) -> Iterator[None]:
-        """Let time count from the last progress, and the command's own time stand still."""
+        """Count time from the last progress, and stop the command's own clock."""
         left, before = self._whole.deadline - time.monotonic(), self._progress
         self._progress = True
         self.renew()
@@ -128,7 +130,7 @@ class Loop:
             return (yield from wish.operation)
 
     def renew(self) -> None:
-        """Begin the command's time anew: for a session that serves one call after the other."""
+        """Restart the command's time: for a session that serves one call after the other."""
         self._whole.deadline = time.monotonic() + self.timeout_ms / 1000
         self._progress_at = self._rests_since = time.monotonic()
 
@@ -163,7 +165,7 @@ class Loop:
             for slot, operation in zip(slots, wish.operations, strict=True):
                 self._ready.append((Task(operation, slot, task.scope, self._run), None))
         elif isinstance(wish, Within):
-            self._begin_part(wish, task)
+            self._run_within(wish, task)
         elif isinstance(wish, Long):
             (slot,) = task.await_answers(1, single=True)
             self._ready.append((Task(self._long(wish), slot, task.scope, self._run), None))
@@ -186,7 +188,7 @@ class Loop:
                 slot.question = hash(repr(item.request))
             self._submit(item.to, slot, item.request, item.max_version)
 
-    def _begin_part(self, wish: Within, task: Task) -> None:
+    def _run_within(self, wish: Within, task: Task) -> None:
         (slot,) = task.await_answers(1, single=True)
         part = task.scope
         if wish.share < 1:
@@ -207,16 +209,16 @@ class Loop:
         task = slot.task
         task.scope.open.discard(slot)
         if slot.is_done or task.run != self._run:
-            return  # a second answer, or one to an operation that has ended early
+            return  # a second answer, or one for an operation that ended early
         slot.is_done = True
         if slot.question is not None and not isinstance(value, KgError):
-            self._take_for_progress(slot.question)
+            self._note_progress(slot.question)
         task.replies[slot.index] = value
         task.missing -= 1
         if not task.missing:
             self._ready.append((task, task.outcome()))
 
-    def _take_for_progress(self, question: int) -> None:
+    def _note_progress(self, question: int) -> None:
         if question not in self._answered:
             self._answered.add(question)
             self._progress_at = time.monotonic()
@@ -230,18 +232,10 @@ class Loop:
         item = (due, self._serial, lambda: self._ready.append((task, None)))
         heapq.heappush(self._timers, item)
 
-    def _forget_tasks(self) -> None:
-        """Leave nothing behind of an operation that ended early."""
-        self._ready.clear()
-        self._timers.clear()
-        self._parts.clear()
-        self._whole.open.clear()
-        self._pool.forget_calls()
-
     # -- time -----------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Sleep until a socket, a timer or a deadline has something to say."""
+        """Sleep until a socket is ready, or a timer or deadline is due."""
         until = min([self._whole.deadline, *(part.deadline for part in self._parts)])
         if self._timers:
             until = min(until, self._timers[0][0])
@@ -258,11 +252,10 @@ class Loop:
         self._on_time()
 
     def _progressed_until(self, seconds: float) -> float:
-        """Return until when long work may go on: ``seconds`` from its last progress.
+        """Return the deadline of long work: ``seconds`` from its last progress.
 
-        Progress is an answer to a question that had none yet. One that is asked over and over,
-        because something on the way breaks every time, gets nobody anywhere; and the parts of an
-        answer that never becomes whole count for so long only.
+        Progress is the first answer to a request: the same request repeated because something
+        breaks every time is none. Parts of an answer count for ``LONG_ANSWER`` timeouts.
         """
         heard = min(self._pool.heard_at, self._progress_at + LONG_ANSWER * seconds)
         return max(self._progress_at, heard) + seconds
@@ -284,7 +277,7 @@ class Loop:
             self._time_is_up()
 
     def _give_up(self, scope: Scope) -> None:
-        """Answer what is open; the connections stay, for what comes after."""
+        """Answer open slots with an error; the connections stay."""
         reason = self._pool.why_unreached(f"{self.timeout_ms} ms")
         for slot in list(scope.open):
             if slot.connection is None:
@@ -295,7 +288,7 @@ class Loop:
                 self._answer(slot, error.after_sending())
 
     def _time_is_up(self) -> None:
-        """Answer everything that is open; connections with open requests are useless now."""
+        """Answer everything that is open, and close connections with open requests."""
 
         def reason(connection: Connection) -> KgError:
             return _no_answer(connection, self.timeout_ms)

@@ -1,4 +1,4 @@
-"""The one join of operations and sockets: a connection to a cluster for one command."""
+"""A session: operations run over the connections to one cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Session:
         """Run an operation to its end.
 
         :raises NetworkError: no broker of the cluster could be reached.
-        :raises WrongCluster: the cluster is not the one of the context; nothing was asked of it.
+        :raises WrongCluster: the cluster is not that of the context; no other request was sent.
         """
         if self._unchecked is not None:
             self.loop.run(ensure_brokers(self.cluster))
@@ -50,7 +50,7 @@ class Session:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster's id; None before any broker was asked."""
+        """The cluster's id; None before the first answer of a broker."""
         return self.cluster.cluster_id
 
     def connect(self) -> None:

@@ -1,1 +1,1 @@
-"""Credentials, one file a kind; the messages are in ``protocol.sasl``."""
+"""Credentials of SASL logins; the messages are in ``protocol.sasl``."""

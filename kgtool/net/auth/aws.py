@@ -35,9 +35,9 @@ def credentials(login: AwsLogin) -> AwsCredentials:
 
 
 def region(login: AwsLogin, host: str) -> str:
-    """Return the region of a broker: what its name tells, or what AWS is configured for.
+    """Return the region of a broker: from its host name, or from the AWS configuration.
 
-    :raises ConfigError: neither does.
+    :raises ConfigError: neither has it.
     """
     # AWS_REGION is what Amazon's Java library looks for, AWS_DEFAULT_REGION what boto does.
     found = region_of(host) or os.environ.get("AWS_REGION")
@@ -89,7 +89,7 @@ def _assume_role(session: Any, login: AwsLogin) -> AwsCredentials:
 
 
 def _guarded(action: Any) -> Any:
-    """Do something with boto; its errors become a sentence."""
+    """Call boto; its errors become an AuthenticationError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

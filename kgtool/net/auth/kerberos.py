@@ -35,7 +35,7 @@ class KerberosContext:
         except self._error as error:
             raise _failed(error, login, host) from None
         self._login, self._host = login, host
-        # The KDC is asked here: this runs beside the loop, the later steps ask nobody.
+        # Only this step asks the KDC, and it runs beside the loop.
         self._first: bytes | None = self._guarded(lambda: self._context.step(None))
 
     @property
@@ -87,17 +87,17 @@ def _credentials(login: KerberosLogin) -> Any:
         path = login.keytab.removeprefix("FILE:")
         if not os.access(path, os.R_OK):
             raise ConfigError(f"Can't read the key table {path} (keyTab in sasl.jaas.config).")
-        # Tickets that come of a key table are nobody else's business: not in the user's cache,
-        # and not in that of another login of this process.
+        # Tickets of a key table go neither into the user's cache nor into that of another login
+        # of this process.
         cache = f"MEMORY:kgtool-{abs(hash((login.keytab, login.principal)))}"
         store = {"client_keytab": login.keytab, "ccache": cache}
     return gssapi.Credentials(usage="initiate", name=name, store=store)
 
 
 def _failed(error: Any, login: KerberosLogin, host: str) -> AuthenticationError:
-    """Say what Kerberos says: its own messages are better than those of GSS-API."""
-    told = [str(text) for text in error.get_all_statuses(error.min_code, False)]
-    reason = " ".join(told) or str(error)
+    """Return Kerberos's own messages, which are better than those of GSS-API."""
+    statuses = error.get_all_statuses(error.min_code, False)
+    reason = " ".join(map(str, statuses)) or str(error)
     hint = "Run kinit, or give useKeyTab=true, keyTab and principal in sasl.jaas.config."
     if "Server" in reason or "server" in reason:
         hint = (

@@ -1,4 +1,4 @@
-"""Makes a login for each connection, from what the configuration says."""
+"""The SASL mechanism of each connection, with its credentials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONCE_BYTES = 24
 
 
 class LoginSource:
-    """The logins of a session; one token serves all of them until it expires.
+    """Makes the logins of a session; one token serves all of them until it expires.
 
     :param seconds: how long fetching a token may take.
     """
@@ -30,7 +30,7 @@ class LoginSource:
 
     @property
     def blocks(self) -> bool:
-        """Whether somebody else is asked for a token or ticket."""
+        """Whether another server is asked for a token or ticket."""
         return not isinstance(self._sasl.login, PasswordLogin | None)
 
     def mechanism(self, host: str) -> Mechanism:

@@ -1,8 +1,7 @@
 """Bearer tokens for OAUTHBEARER: made here, read from a file, or fetched from a token endpoint.
 
 The client credentials grant is that of Kafka's ClientCredentialsJwtRetriever (KIP-768): a POST
-with HTTP Basic authentication; the answer's ``access_token`` is used until most of its time is
-over.
+with HTTP Basic authentication; the answer's ``access_token`` is used for most of its lifetime.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from kgtool.config.logins import OAuthLogin
 
 HTTP_SECONDS = 10.0
-"""One try; all of them together have the time of the command."""
+"""The timeout of one try; all tries together have that of the command."""
 PAUSES = (0.1, 0.5)
-"""Before another try, when the endpoint has a problem of its own (``sasl.login.retry.backoff``)."""
+"""Before another try after a server error (``sasl.login.retry.backoff``)."""
 FRESH_SHARE = 0.8
-"""``sasl.login.refresh.window.factor``: a token is renewed when so much of its time is over."""
+"""``sasl.login.refresh.window.factor``: the share of its lifetime for which a token is used."""
 MAX_ANSWER = 1024 * 1024
 MAX_SECONDS = 1e12
-"""No time and no lifetime is more; NaN is not less."""
+"""The limit of times and lifetimes; NaN is not below it either."""
 
 
 class _Token(NamedTuple):
@@ -84,7 +83,7 @@ def _from_file(path: str) -> str:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The secret is for this endpoint, and for no other place that it may name."""
+    """Refuses redirects: the secret is for this endpoint only."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
@@ -104,7 +103,7 @@ def _fetch(login: ClientCredentials, deadline: float) -> _Token:
                 if error.code < 500 or is_last:
                     raise _refused(error, login) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            if is_last or _is_certain(error):
+            if is_last or _is_permanent(error):
                 raise _unreachable(error, login) from None
         time.sleep(pause or 0)
     raise AssertionError
@@ -129,7 +128,7 @@ def _request(login: ClientCredentials) -> urllib.request.Request:
     if login.scope:
         form["scope"] = login.scope
     parts = urlsplit(login.url)
-    # A name and password before the host are no part of it, and not what the endpoint wants.
+    # A name and password before the host are not sent.
     url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     return urllib.request.Request(
         url,
@@ -154,7 +153,7 @@ def _read(body: bytes, login: ClientCredentials) -> _Token:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a number of seconds that can be reckoned with."""
+    """Return a finite number of seconds."""
     if not isinstance(value, (int, float)) or not abs(value) < MAX_SECONDS:
         return None
     return float(value)
@@ -179,7 +178,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _place(login: ClientCredentials) -> str:
-    """The endpoint without what a URL may hide: a password, or a key in its query."""
+    """Return the URL of the endpoint without secrets: a password, or a key in its query."""
     parts = urlsplit(login.url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
@@ -187,18 +186,18 @@ def _place(login: ClientCredentials) -> str:
 
 def _refused(error: urllib.error.HTTPError, login: ClientCredentials) -> AuthenticationError:
     answer: dict[str, Any] = {}
-    with contextlib.suppress(OSError, http.client.HTTPException):  # it says no more than its status
+    with contextlib.suppress(OSError, http.client.HTTPException):  # only its status is known
         answer = _json(error.read(MAX_ANSWER))
-    told = " ".join(str(answer[key]) for key in ("error", "error_description") if key in answer)
-    reason = f" ({told})" if told else ""
+    details = " ".join(str(answer[key]) for key in ("error", "error_description") if key in answer)
+    reason = f" ({details})" if details else ""
     hint = "Check client id, client secret and scope." if error.code < 500 else None
     return AuthenticationError(
         f"The token endpoint {_place(login)} gave no token: HTTP {error.code}{reason}.", hint=hint
     )
 
 
-def _is_certain(error: Exception) -> bool:
-    """Whether another try can't help: a certificate or an address that is wrong stays so."""
+def _is_permanent(error: Exception) -> bool:
+    """Whether another try can't help: a wrong certificate or address stays wrong."""
     reason = getattr(error, "reason", error)
     return isinstance(reason, (ssl.SSLError, ValueError, TimeoutError))
 

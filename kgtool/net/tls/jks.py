@@ -27,7 +27,7 @@ _SUN_KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
 
 
 class WrongPassword(ValueError):
-    """The store's, or a key's, password is not the one that was given."""
+    """The password of the store, or of a key, is another one."""
 
 
 class Key(NamedTuple):
@@ -39,7 +39,7 @@ class Key(NamedTuple):
 
 
 class KeyStore(NamedTuple):
-    """What a store holds; certificates are DER."""
+    """The entries of a store; certificates are DER."""
 
     keys: tuple[Key, ...]
     trusted: tuple[bytes, ...]
@@ -73,7 +73,7 @@ def read_store(data: bytes, password: str | None) -> KeyStore:
 
     :param password: None reads the certificates without a check, as Java does.
     :raises WrongPassword: the checksum does not agree: a wrong password, or a damaged file.
-    :raises ValueError: it is no key store.
+    :raises ValueError: it is not a key store.
     """
     if data[:4] != MAGIC or len(data) < 12 + _DIGEST:
         raise ValueError("it is not a JKS store")

@@ -1,8 +1,8 @@
 """Trust and key stores in PEM, PKCS #12 and JKS, put into an ``ssl.SSLContext``.
 
-What a file is, is seen by its first bytes, as Java does for JKS and PKCS #12. OpenSSL takes a
-private key only from a file: ours is in memory (memfd), or, where there is no such thing, in a
-temporary file of the user's own that holds the key only encrypted with a one-time password.
+The format of a file is detected by its first bytes, as Java does for JKS and PKCS #12. OpenSSL
+reads a private key only from a file: it is in memory (memfd), or, where that does not exist, in a
+temporary file of the user's own, encrypted with a one-time password.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgtool.errors import ConfigError
+from kgtool.errors import ConfigError, readable
 from kgtool.net.tls import jks
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
 
 
 def load_identity(context: ssl.SSLContext, store: Store) -> None:
-    """Show the certificate of a key store to brokers that ask for one.
+    """Use the certificate of a key store for brokers that require one.
 
     :raises ConfigError: the store can't be read, or its password is wrong.
     """
@@ -74,7 +74,7 @@ def load_identity(context: ssl.SSLContext, store: Store) -> None:
     password = found.password
 
     def answer() -> str:
-        # Without this OpenSSL would ask on the terminal.
+        # Without it OpenSSL would ask on the terminal.
         if password is None:
             raise ConfigError(f"{name} has an encrypted key: ssl.key.password is missing.")
         return password
@@ -98,13 +98,10 @@ def _name(store: Store) -> str:
 
 def _read(store: Store) -> bytes:
     assert store.location is not None
-    try:
-        with open(store.location, "rb") as file:  # noqa: PTH123 - pathlib costs start-up time
-            return file.read()
-    except OSError as error:
-        raise ConfigError(
-            f"Can't read ssl.{store.role}.location {store.location}: {error.strerror}."
-        ) from error
+    place = f"ssl.{store.role}.location {store.location}"
+    # Not by pathlib, which costs start-up time.
+    with readable(place), open(store.location, "rb") as file:  # noqa: PTH123
+        return file.read()
 
 
 # -- trust ------------------------------------------------------------------------------------
@@ -128,8 +125,8 @@ def _trusted(data: bytes, store: Store) -> tuple[str, ...]:
 def _is_entry(found: Any) -> bool:
     """Whether a certificate beside a key is an entry of its own, which Java trusts.
 
-    The rest of a key's chain is none. The attribute that tells them apart can't be had here, but
-    entries have an alias, and what keytool writes of a chain has its subject's name, or none.
+    The rest of a key's chain is not. The attribute that distinguishes them is not accessible here,
+    but entries have an alias, and keytool gives a chain's certificate its subject's name, or none.
     """
     name = found.friendly_name
     return name is not None and b"=" not in name
@@ -267,7 +264,7 @@ def _unreadable(store: Store, reason: str, hint: str | None = None) -> ConfigErr
 def _file_with(content: bytes) -> Iterator[str]:
     """Give the content a path for as long as OpenSSL reads it.
 
-    Where that is a real file, what is in it is encrypted (``_pem_identity``, ``_encrypted``).
+    In a real file, the content is encrypted (``_pem_identity``, ``_encrypted``).
     """
     if hasattr(os, "memfd_create"):
         number = os.memfd_create("kgtool", os.MFD_CLOEXEC)
@@ -288,8 +285,8 @@ def _file_with(content: bytes) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------------------------------------
-# PEM texts as people have them. A continued line of a properties file loses its line breaks;
-# Kafka's PemStore does not mind, but OpenSSL does. So blocks are taken out and written anew.
+# PEM texts from configurations. A continued line of a properties file loses its line breaks, which
+# OpenSSL needs, unlike Kafka's PemStore. So blocks are extracted and written again.
 
 
 _BLOCK = re.compile(
@@ -300,7 +297,7 @@ _WIDTH = 64
 
 
 class Pem(NamedTuple):
-    """The blocks of a PEM text, each as OpenSSL wants it."""
+    """The blocks of a PEM text, formatted for OpenSSL."""
 
     certificates: tuple[str, ...]
     key: str | None
@@ -312,7 +309,7 @@ class Pem(NamedTuple):
 
 
 def read_pem(text: str) -> Pem:
-    """Find the certificates and the first private key of a text, whatever else is in it."""
+    """Find the certificates and the first private key of a text."""
     certificates, keys = [], []
     for label, body in _BLOCK.findall(text):
         if label in ("CERTIFICATE", "X509 CERTIFICATE"):

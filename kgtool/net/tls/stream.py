@@ -1,7 +1,7 @@
 """TLS on a non-blocking socket: OpenSSL between two memory buffers.
 
-The buffers let us see the first bytes of the peer before OpenSSL does, so that a listener that
-does not speak TLS is named, and move a megabyte with one system call.
+The buffers make it possible to check the first bytes of the peer before OpenSSL, for a good error
+about a listener without TLS, and to move a megabyte with one system call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RECORD = 16 * 1024
 
 
 class TlsStream(Stream):
-    """Bytes in TLS; what is written before the handshake is done waits for it.
+    """Bytes in TLS; bytes written before the end of the handshake wait for it.
 
     :param peer: host and port, for messages.
     """
@@ -86,7 +86,7 @@ class TlsStream(Stream):
         return raw
 
     def _check_head(self, raw: bytes) -> None:
-        """Name a peer whose first bytes are no TLS record (content type 20 to 23, then 03)."""
+        """Refuse a peer whose first bytes are not a TLS record (content type 20 to 23, then 03)."""
         if len(self._head) >= 5 or not raw:
             return
         self._head += raw[: 5 - len(self._head)]
@@ -106,17 +106,17 @@ class TlsStream(Stream):
             except ssl.SSLWantReadError:
                 pass
             except ssl.SSLError as error:
-                self._say_goodbye()
+                self._send_alert()
                 raise handshake_error(error, self._host, self._peer) from None
 
-    def _say_goodbye(self) -> None:
-        """Send the alert that tells the broker why, if the socket takes it."""
+    def _send_alert(self) -> None:
+        """Send the TLS alert, if the socket takes it."""
         self._unsent += self._outgoing.read()
         with contextlib.suppress(OSError):
             self._send()
 
     def _advance(self) -> None:
-        """Encrypt what waits, and send."""
+        """Encrypt waiting bytes, and send."""
         if self._is_secure and self._plain:
             self._encrypt()
         if self._outgoing.pending:
@@ -143,7 +143,7 @@ class TlsStream(Stream):
         except ssl.SSLWantReadError:
             return b"".join(parts) or None
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            # Closed in order; what came before it is handed out first.
+            # Closed in order; bytes that came before it are returned first.
             return b"".join(parts)
         except ssl.SSLError as error:
             raise handshake_error(error, self._host, self._peer) from None
@@ -182,19 +182,17 @@ _ABOUT_CLIENT = (
 
 
 def handshake_error(error: ssl.SSLError, host: str, peer: str) -> KgError:
-    """Say in a sentence what OpenSSL says in a symbol."""
+    """Return the error for an exception of OpenSSL."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        said, hint = _CERTIFICATE.get(error.verify_code, _UNTRUSTED)
-        said = said.format(host=host, reason=error.verify_message)
-        return TlsFailed(f"The certificate of {peer} {said}.", hint=hint)
+        problem, hint = _CERTIFICATE.get(error.verify_code, _UNTRUSTED)
+        problem = problem.format(host=host, reason=error.verify_message)
+        return TlsFailed(f"The certificate of {peer} {problem}.", hint=hint)
     symbol = error.reason or ""
     if "_ALERT_" in symbol:
         name = symbol.partition("_ALERT_")[2]
-        said = _ALERTS.get(name, name.replace("_", " ").lower())
-        is_ours = "client" in said
-        return TlsFailed(
-            f"{peer} refused the TLS connection: {said}.", hint=_ABOUT_CLIENT if is_ours else None
-        )
+        reason = _ALERTS.get(name, name.replace("_", " ").lower())
+        about_client = _ABOUT_CLIENT if "client" in reason else None
+        return TlsFailed(f"{peer} refused the TLS connection: {reason}.", hint=about_client)
     if symbol in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
         return TlsFailed(f"{peer} and kgtool have no TLS version in common.")
     what = symbol.replace("_", " ").lower() or str(error)
@@ -228,13 +226,13 @@ def make_context(settings: Tls, where: str) -> ssl.SSLContext:
 def _limit_versions(context: ssl.SSLContext, names: Sequence[str]) -> None:
     numbers = [_VERSIONS[name] for name in names]
     with warnings.catch_warnings():
-        # TLS 1.0 and 1.1 are deprecated; whoever names them in a file knows that.
+        # TLS 1.0 and 1.1 are deprecated, but configured on purpose.
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version, context.maximum_version = min(numbers), max(numbers)
 
 
 def _set_ciphers(context: ssl.SSLContext, names: Sequence[str], where: str) -> None:
-    """Choose cipher suites; TLS 1.3's own can't be chosen with this OpenSSL interface."""
+    """Set the cipher suites; those of TLS 1.3 can't be set with this OpenSSL interface."""
     older = [openssl_name(name) for name in names if not _is_tls13(name)]
     if not older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
