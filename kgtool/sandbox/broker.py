@@ -1,4 +1,4 @@
-"""One broker process: its ports, its configuration, its start and what its log says."""
+"""One broker process: its ports, its configuration, its start and the errors in its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kgtool.sandbox.state import Node, State
 PORTS = range(20000, 32000)
 CONTROLLERS = 3
 _given: set[int] = set()
-"""Ports this process was given: until its broker binds it, a port looks free to the next."""
+"""Ports that this process was given: until its broker binds it, a port looks free."""
 
 
 def plan_nodes(count: int) -> tuple[Node, ...]:
@@ -37,7 +37,7 @@ def plan_nodes(count: int) -> tuple[Node, ...]:
 
 
 def free_ports(count: int, among: range = PORTS) -> list[int]:
-    """``count`` ports of 127.0.0.1 that nobody listens on; this process is given each only once."""
+    """``count`` free ports of 127.0.0.1; this process is given each only once."""
     free = []
     for port in random.sample(among, len(among)):
         if port in _given:
@@ -193,11 +193,8 @@ def start_node(
     processes.spawn(command(java, class_path, folder, flags), folder, folder / "console.log")
 
 
-def last_words(folder: Path) -> str:
-    """What a process's logs say about why it died: the first errors and their causes.
-
-    What comes after them is only the noise of its shutting down.
-    """
+def log_errors(folder: Path) -> str:
+    """The first errors in a process's logs and their causes; later ones come of its shutdown."""
     text = "\n".join(_tail(folder / name) for name in ("server.log", "console.log"))
     plain = [_PREFIX.sub("", line).strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in plain if _TELLING.search(line) and not line.startswith("at ")]
@@ -217,6 +214,6 @@ def _tail(path: Path) -> str:
         return ""
 
 
-def any_dead(state: State) -> Sequence[Node]:
-    """The nodes whose process is not alive."""
+def dead_nodes(state: State) -> list[Node]:
+    """The nodes without a living process."""
     return [node for node in state.nodes if processes.pid_of(state.node_dir(node.id)) is None]

@@ -49,9 +49,8 @@ class Cluster:
 
     def __init__(self, folder: Path, current: State, reporter: Reporter = QUIET) -> None:
         self.folder = folder
-        """Of its state; the data is elsewhere if ``directory`` was given."""
+        """The folder of its state; the data is elsewhere if ``directory`` was given."""
         self.state = current
-        """All that is remembered about it."""
         self._reporter = reporter
 
     # -- coming into being ---------------------------------------------------------------------
@@ -70,14 +69,14 @@ class Cluster:
     ) -> Cluster:
         """Start a cluster and wait until it answers.
 
-        What an earlier one of the same name left behind is removed first; one that is alive is
-        a SandboxError. ``config`` goes into every broker's server.properties, ``directory``
-        takes the data (default: the state folder), ``root`` replaces the state folder.
+        The remains of an earlier one of the same name are removed first; one that is alive is a
+        SandboxError. ``config`` goes into every broker's server.properties, ``directory`` takes
+        the data (default: the state folder), ``root`` replaces the state folder.
         """
         folder = sandbox_dir(name, root)
         with locked(folder / "lock"):
             old = state.load(folder)
-            alive = old is not None and len(broker.any_dead(old)) < len(old.nodes)
+            alive = old is not None and len(broker.dead_nodes(old)) < len(old.nodes)
             # A start that is under way holds the lock: this one was killed in the middle.
             if old is not None and alive and old.phase != STARTING:
                 raise SandboxError(
@@ -104,7 +103,7 @@ class Cluster:
     def attach(
         cls, name: str = "default", *, root: Path | None = None, reporter: Reporter = QUIET
     ) -> Cluster | None:
-        """The cluster of that name as an earlier process left it, dead or alive; None if none."""
+        """The cluster of that name, dead or alive; None if there is none."""
         folder = sandbox_dir(name, root)
         found = state.load(folder)
         return None if found is None else cls(folder, found, reporter)
@@ -130,14 +129,14 @@ class Cluster:
             ready.wait_until_ready(self.state)
             self._record_classes()
         except BaseException:
-            # Interrupted or failed: either way nothing may stay behind.
+            # Whether interrupted or failed, nothing stays behind.
             self._clean(self.folder, self.state)
             raise
         self._remember(phase=RUNNING)
 
     @staticmethod
     def _clean(folder: Path, old: State | None) -> None:
-        """End what is left of a sandbox and remove its data and its state."""
+        """End the processes of a sandbox and remove its data and its state."""
         if old is None:
             shutil.rmtree(folder / "data", ignore_errors=True)
             return
@@ -175,7 +174,7 @@ class Cluster:
 
     @property
     def phase(self) -> str:
-        """``starting``, ``running`` or ``stopped`` (data kept), as last written down."""
+        """``starting``, ``running`` or ``stopped`` (data kept), as last saved."""
         return self.state.phase
 
     @cached_property
@@ -198,8 +197,8 @@ class Cluster:
         return processes.pid_of(self._dir(node_id))
 
     def dead(self) -> list[int]:
-        """The ids of the brokers that have no living process."""
-        return [node.id for node in broker.any_dead(self.state)]
+        """The ids of the brokers without a living process."""
+        return [node.id for node in broker.dead_nodes(self.state)]
 
     # -- what it can do ------------------------------------------------------------------------
 
@@ -217,7 +216,7 @@ class Cluster:
     def resume(self) -> None:
         """Start the brokers that are dead, on their old ports and with their old data."""
         with locked(self.folder / "lock"):
-            for node in broker.any_dead(self.state):
+            for node in broker.dead_nodes(self.state):
                 self._launch(node)
             ready.wait_until_ready(self.state)
             self._remember(phase=RUNNING)
@@ -263,7 +262,7 @@ class Cluster:
         )
 
     def remember_seed(self) -> None:
-        """Write down that the sandbox has been seeded."""
+        """Save that the sandbox has been seeded."""
         self._remember(seeded=True)
 
     def __enter__(self) -> Cluster:
@@ -295,7 +294,7 @@ class Cluster:
         broker.start_node(self.java, class_path(self.jars), self.state, node, flags)
 
     def _record_classes(self) -> None:
-        """Once per Java and Kafka version: let a broker write the class archive, and go on."""
+        """Let a broker write the class archive, once per Java and Kafka version."""
         flags = self.class_archive.record()
         if not flags:
             return

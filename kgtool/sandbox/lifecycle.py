@@ -1,4 +1,4 @@
-"""``sandbox up``: whatever state a sandbox is in, make it run, or say why it can't."""
+"""``sandbox up``: start, resume or find a sandbox, whatever its state."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ def up(
     config: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Cluster:
-    """Start a sandbox, or find the one that runs; None means: as it is, else the default.
+    """Start a sandbox, or find the one that runs; None: as it is, else the default.
 
-    One whose brokers were killed is removed first; one that lost some of its brokers, or was
-    stopped with its data kept, goes on with its data. SandboxError if one exists already and is
-    not what was asked for.
+    One whose brokers were all killed is removed first; one that lost some of its brokers, or was
+    stopped with its data kept, is resumed. SandboxError if one exists with other settings.
     """
     with locked(sandbox_dir(name) / "up.lock"):
         if version is not None:
             pins(version)
         found = Cluster.attach(name, reporter=reporter)
-        if found is None or _is_rubble(found, reporter):
+        if found is None or _remove_if_killed(found, reporter):
             return Cluster.start(
                 name,
                 brokers=brokers or 1,
@@ -42,7 +41,7 @@ def up(
                 directory=directory,
                 reporter=reporter,
             )
-        _refuse_another(found, brokers, version, config, directory)
+        _refuse_other_settings(found, brokers, version, config, directory)
         if found.dead():
             reporter.say(f"Starting the brokers of {name!r} again, with the data they had")
             found.resume()
@@ -51,8 +50,8 @@ def up(
         return found
 
 
-def _is_rubble(cluster: Cluster, reporter: Reporter) -> bool:
-    """Remove a sandbox that was killed, or whose start was; True if it was one."""
+def _remove_if_killed(cluster: Cluster, reporter: Reporter) -> bool:
+    """Remove a sandbox if it was killed, or was killed during its start; return whether it was."""
     alive = len(cluster.dead()) < len(cluster.nodes)
     if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
         return False
@@ -61,7 +60,7 @@ def _is_rubble(cluster: Cluster, reporter: Reporter) -> bool:
     return True
 
 
-def _refuse_another(
+def _refuse_other_settings(
     cluster: Cluster,
     brokers: int | None,
     version: str | None,

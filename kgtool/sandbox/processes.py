@@ -1,9 +1,8 @@
 """Processes that outlive the command that started them, and how to find them again.
 
-Each has a folder of its own with a file ``pid``, written by the process itself just before it
-becomes what it should be, so that even a starter killed in the middle leaves a trace. The folder
-is also part of its command line: a pid that now belongs to somebody else is never mistaken for
-it, and never killed.
+Each has a folder of its own with a file ``pid``, written by the process itself just before its
+``exec``, so that even a starter killed in the middle leaves a trace. The folder is also part of its
+command line: a pid that now belongs to another process is never mistaken for it, and never killed.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pathlib import Path
 
 _SPAWN = 'umask 077; echo $$ > "$1"; shift; exec "$@"'
 
-# Python warns about a running child whose Popen is dropped, and a child nobody waits for stays a
-# zombie. Ours live on after the command; those that end before it are reaped here.
+# Python warns about a running child whose Popen is dropped, and a child without a wait stays a
+# zombie. These outlive the command; those that end before it are reaped here.
 _children: dict[Path, subprocess.Popen[bytes]] = {}
 
 
@@ -69,7 +68,7 @@ def end(folders: Sequence[Path], *, grace: float = 0.0) -> None:
     if grace > 0:
         _send(pids, signal.SIGTERM)
         _wait(pids, grace)
-    # Asked again: a pid that ended in the meantime may be somebody else's by now.
+    # Looked up again: the pid of a process that has ended may belong to another one by now.
     _send([pid for pid in map(pid_of, folders) if pid in pids], signal.SIGKILL)
     _wait(pids, 30.0)
 
@@ -82,11 +81,11 @@ def _send(pids: Sequence[int], number: signal.Signals) -> None:
 
 def _wait(pids: Sequence[int], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not all(map(_gone, pids)) and time.monotonic() < deadline:
+    while not all(map(_has_ended, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def _gone(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     for child in _children.values():
         if child.pid == pid:
             return child.poll() is not None
@@ -95,7 +94,7 @@ def _gone(pid: int) -> bool:
     except (ProcessLookupError, PermissionError):  # not ours: the pid has a new owner
         return True
     try:
-        # A zombie keeps its pid until init collects it, in some containers for ever.
+        # A zombie keeps its pid until init reaps it, in some containers forever.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import broker, processes
-from kgtool.sandbox.state import State
+from kgtool.sandbox.state import Node, State
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -31,19 +32,14 @@ def wait_until(
 def wait_until_ready(state: State, *, only: int | None = None) -> None:
     """Return once every broker (or ``only`` one) is known to the cluster and lists its groups.
 
-    SandboxError with the broker's last words if one dies meanwhile, or after TIMEOUT_S.
+    SandboxError with the errors of a broker's log if it dies, or after TIMEOUT_S.
     """
     deadline = time.monotonic() + TIMEOUT_S
-    wanted = [node for node in state.nodes if only in (None, node.id)]
-    for node in wanted:
-        while not _listens(node.port):
-            _check(state, node.id, deadline)
-            time.sleep(0.05)
+    nodes = [node for node in state.nodes if only in (None, node.id)]
+    for node in nodes:
+        _wait(state, [node], deadline, partial(_listens, node.port))
     client = admin(state.bootstrap)
-    while not _answers(client, {node.id for node in wanted}):
-        for node in wanted:
-            _check(state, node.id, deadline)
-        time.sleep(0.1)
+    _wait(state, nodes, deadline, partial(_answers, client, {node.id for node in nodes}))
 
 
 def wait_for_coordinators(state: State) -> None:
@@ -58,16 +54,16 @@ def wait_for_coordinators(state: State) -> None:
     # NOT_COORDINATOR (librdkafka, rd_kafka_cgrp_op without a group; seen with 2.16).
     settings = {"bootstrap.servers": state.bootstrap, "group.id": "kgtool-warm-up", "log_level": 0}
     client = Consumer(settings)
-    deadline = time.monotonic() + TIMEOUT_S
+
+    def is_answered() -> bool:
+        try:
+            client.committed([TopicPartition("__consumer_offsets", 0)], timeout=5.0)
+        except KafkaException:
+            return False
+        return True
+
     try:
-        while True:
-            try:
-                client.committed([TopicPartition("__consumer_offsets", 0)], timeout=5.0)
-                return
-            except KafkaException:
-                for node in state.nodes:
-                    _check(state, node.id, deadline)
-                time.sleep(0.1)
+        _wait(state, state.nodes, time.monotonic() + TIMEOUT_S, is_answered)
     finally:
         client.close()
 
@@ -98,13 +94,21 @@ def _listens(port: int) -> bool:
         return False
 
 
-def _check(state: State, node_id: int, deadline: float) -> None:
-    folder = state.node_dir(node_id)
-    if processes.pid_of(folder) is None:
-        problem = f"broker {node_id} of Kafka {state.version} died at its start"
-    elif time.monotonic() > deadline:
-        problem = f"broker {node_id} of Kafka {state.version} does not answer"
-    else:
-        return
-    words = broker.last_words(folder)
-    raise SandboxError(f"{problem}; its log says: {words}")
+def _wait(
+    state: State, nodes: Sequence[Node], deadline: float, condition: Callable[[], bool]
+) -> None:
+    """Wait for a condition; SandboxError if one of the nodes dies, or after the deadline."""
+    while not condition():
+        for node in nodes:
+            folder = state.node_dir(node.id)
+            problem = ""
+            if processes.pid_of(folder) is None:
+                problem = "died at its start"
+            elif time.monotonic() > deadline:
+                problem = "does not answer"
+            if problem:
+                raise SandboxError(
+                    f"broker {node.id} of Kafka {state.version} {problem}; its log says: "
+                    f"{broker.log_errors(folder)}"
+                )
+        time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What is remembered of a sandbox between two commands: ``state.json`` in its folder."""
+"""The state of a sandbox between two commands: ``state.json`` in its folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Node(NamedTuple):
 
 
 class State(NamedTuple):
-    """A sandbox as it was last written down; ``directory`` holds the data of the nodes."""
+    """A sandbox as it was last saved; ``directory`` holds the data of the nodes."""
 
     name: str
     phase: str
@@ -53,8 +53,7 @@ def load(folder: Path) -> State | None:
     try:
         return _decode(json.loads((folder / "state.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
-        # A half-written file can't exist (see save); anything else is not ours to understand,
-        # and without it there is nothing to continue from.
+        # A half-written file can't exist (see save); any other damage is like no state.
         return None
 
 

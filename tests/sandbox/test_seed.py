@@ -12,7 +12,7 @@ from kgtool.sandbox import processes
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.seeding import group_client, members, world
 from kgtool.sandbox.seeding.seed import seed
-from kgtool.sandbox.seeding.world import Live
+from kgtool.sandbox.seeding.world import SeededGroup
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
@@ -143,7 +143,7 @@ def test_a_rebalance_while_it_commits_loses_no_offset(monkeypatch):
     member = Shrinking()
     monkeypatch.setattr(members, "consumer", lambda *_, **__: member)
     monkeypatch.setattr(Shrinking, "subscribe", lambda *_: None, raising=False)
-    consumers = members.GroupMembers("", [Live("billing", ("orders", "payments"), 1)])
+    consumers = members.GroupMembers("", [SeededGroup("billing", ("orders", "payments"), 1)])
     consumers.join_and_commit()
     assert member.committed == world.live_offsets("billing")
 

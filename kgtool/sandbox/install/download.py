@@ -60,21 +60,21 @@ POM_DEPENDENCY = (
 POM_CLASSIFIER = "<classifier>{0.classifier}</classifier>"
 
 
-class Way(NamedTuple):
-    """One program that can fetch the jars into ``libs`` of its working folder."""
+class Downloader(NamedTuple):
+    """A program that can download the jars into ``libs`` of its working folder."""
 
     name: str
     command: Sequence[str]
 
 
 def download(version: str, wanted: Sequence[Pin], work: Path, reporter: Reporter) -> None:
-    """Put ``wanted`` into ``work/libs``; SandboxError if no way leads there."""
+    """Put ``wanted`` into ``work/libs``; SandboxError if no program can."""
     reasons = []
-    for way in _ways(wanted, work):
-        reason = _run(way, wanted, work, reporter)
+    for downloader in _downloaders(wanted, work):
+        reason = _run(downloader, wanted, work, reporter)
         if reason is None:
             return
-        reasons.append(f"{way.name}: {reason}")
+        reasons.append(f"{downloader.name}: {reason}")
     if not reasons:
         raise SandboxError(
             f"Nothing here can download the jars of Kafka {version}: neither PySpark (its Ivy) "
@@ -99,13 +99,13 @@ def find_ivy() -> Path | None:
     return next((jar for folder in folders for jar in sorted(folder.glob("ivy-*.jar"))), None)
 
 
-def _ways(wanted: Sequence[Pin], work: Path) -> Iterator[Way]:
+def _downloaders(wanted: Sequence[Pin], work: Path) -> Iterator[Downloader]:
     ivy = find_ivy()
     if ivy is not None:
-        yield Way("Ivy", _ivy_command(ivy, wanted, work))
+        yield Downloader("Ivy", _ivy_command(ivy, wanted, work))
     maven = shutil.which("mvn")
     if maven is not None:
-        yield Way("Maven", _maven_command(maven, wanted, work))
+        yield Downloader("Maven", _maven_command(maven, wanted, work))
 
 
 def _ivy_command(ivy: Path, wanted: Sequence[Pin], work: Path) -> list[str]:
@@ -132,14 +132,14 @@ def _maven_command(maven: str, wanted: Sequence[Pin], work: Path) -> list[str]:
 
 
 def _dependencies(wanted: Sequence[Pin], one: str, classifier: str) -> str:
-    """A line for each jar; ``classifier`` is what is added for those that have one."""
+    """A line for each jar; ``classifier`` is added to those that have one."""
     return "\n".join(
         one.format(pin, classifier.format(pin) if pin.classifier else "") for pin in wanted
     )
 
 
 def proxy_flags(environ: Mapping[str, str]) -> list[str]:
-    """Java's own spelling of HTTPS_PROXY and NO_PROXY, which Java does not read by itself."""
+    """HTTPS_PROXY and NO_PROXY as Java's own flags: Java does not read the variables."""
     proxy = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
     if not proxy:
         return []
@@ -154,14 +154,16 @@ def proxy_flags(environ: Mapping[str, str]) -> list[str]:
     return flags
 
 
-def _run(way: Way, wanted: Sequence[Pin], work: Path, reporter: Reporter) -> str | None:
+def _run(
+    downloader: Downloader, wanted: Sequence[Pin], work: Path, reporter: Reporter
+) -> str | None:
     """Run it to its end; None, or the reason why it failed."""
     shutil.rmtree(work / "libs", ignore_errors=True)
     log = work / "download.log"
     total = sum(pin.size for pin in wanted)
     with log.open("w") as out, reporter.download(total) as report:
         process = subprocess.Popen(
-            way.command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            downloader.command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
         )
         try:
             stalled = _follow(process, work, lambda done: report(min(done, total)))

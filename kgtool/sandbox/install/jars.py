@@ -24,7 +24,7 @@ from kgtool.sandbox.reporter import QUIET, Reporter
 VERSIONS = ("4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
 TEST_VERSIONS = ("2.1.1", "2.4.1", "2.8.2", "4.3.1-tests")
-"""What only the tests run: older versions, and Kafka's own tests beside one."""
+"""Only for tests: older versions, and Kafka's own tests."""
 
 
 class Pin(NamedTuple):
@@ -107,7 +107,7 @@ def _publish(version: str, wanted: Sequence[Pin], libs: Path, reporter: Reporter
         download(version, wanted, work, reporter)
         verify(version, work / "libs")
         if libs.parent.exists():
-            # Incomplete: somebody removed files. Out of the way, it goes with the temp folder.
+            # Incomplete: files were removed. It is deleted with the temporary folder.
             libs.parent.rename(work / "old")
         staged = make_dir(work / "new")
         (work / "libs").rename(staged / "libs")
@@ -116,7 +116,7 @@ def _publish(version: str, wanted: Sequence[Pin], libs: Path, reporter: Reporter
 
 
 def _sweep(root: Path, version: str) -> None:
-    """Remove what killed downloads left; the lock is held, so nobody is using it."""
+    """Remove the remains of killed downloads; the lock is held, so no other is under way."""
     for left in root.glob(f".{version}-*"):
         shutil.rmtree(left, ignore_errors=True)
 

@@ -17,7 +17,7 @@ from kgtool.errors import SandboxError
 from kgtool.sandbox import ready
 from kgtool.sandbox.seeding import world
 from kgtool.sandbox.seeding.group_client import ConnectWorker, HeartbeatMember, StreamsMember
-from kgtool.sandbox.seeding.world import Live
+from kgtool.sandbox.seeding.world import SeededGroup
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
 class GroupMembers:
     """Consumers of several groups, polled together in one thread."""
 
-    def __init__(self, bootstrap: str, groups: Sequence[Live]) -> None:
+    def __init__(self, bootstrap: str, groups: Sequence[SeededGroup]) -> None:
         self._bootstrap = bootstrap
         self._groups = groups
         self._members: dict[str, list[Consumer]] = {}
@@ -85,7 +85,7 @@ class GroupMembers:
             for member in members:
                 member.poll(0)
 
-    def _subscribe(self, live: Live, count: int, topics: tuple[str, ...]) -> None:
+    def _subscribe(self, live: SeededGroup, count: int, topics: tuple[str, ...]) -> None:
         members = self._members.setdefault(live.group, [])
         for number in range(len(members) + 1, count + 1):
             members.append(consumer(self._bootstrap, live.group, **member_settings(live, number)))
@@ -116,7 +116,7 @@ def _partitions(topics: Sequence[str]) -> list[tuple[str, int]]:
     return [(name, number) for name in names for number in range(world.TOPICS[name][0])]
 
 
-def member_settings(live: Live, number: int) -> dict[str, Any]:
+def member_settings(live: SeededGroup, number: int) -> dict[str, Any]:
     """librdkafka's settings for the first, second, … member of a group."""
     settings: dict[str, Any] = {
         "client.id": f"{live.group}-{number}",

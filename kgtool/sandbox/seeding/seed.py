@@ -32,9 +32,9 @@ _TOO_EARLY = {
 
 
 def seed(cluster: Cluster, reporter: Reporter = QUIET) -> None:
-    """Fill a running sandbox; one that has its world already is left as it is.
+    """Fill a running sandbox, unless it is seeded already.
 
-    SandboxError when a part can't be made; running it again goes on from there.
+    SandboxError when a step fails; running it again goes on from there.
     """
     if cluster.state.seeded and processes.pid_of(cluster.state.members_dir) is not None:
         reporter.say(f"The sandbox {cluster.name!r} is already seeded")
@@ -54,7 +54,7 @@ def seed(cluster: Cluster, reporter: Reporter = QUIET) -> None:
 
 
 class Seeder:
-    """The steps, each of which may be repeated."""
+    """The steps of seeding, each of which may be repeated."""
 
     def __init__(self, cluster: Cluster, reporter: Reporter) -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Seeder:
         self._admin: AdminClient = ready.admin(self._bootstrap)
 
     def run(self) -> None:
-        """Everything, in an order in which each step finds what it needs."""
+        """Run all steps, each after those that it needs."""
         ready.wait_for_coordinators(self._cluster.state)
         self._say("Creating topics and records")
         for topic, (partitions, records) in world.TOPICS.items():
@@ -228,14 +228,14 @@ class Seeder:
         while not (folder / "ready").exists():
             dead = processes.pid_of(folder) is None
             if dead or time.monotonic() > deadline:
-                words = broker.last_words(folder)
+                words = broker.log_errors(folder)
                 processes.end([folder])
                 raise SandboxError(f"The members of the seeded groups failed: {words}")
             time.sleep(0.1)
 
 
 def _when_ready(ask: Callable[[], T]) -> T:
-    """Ask until leaders that metadata names already know it themselves."""
+    """Ask until the leaders that metadata names know that they are leaders."""
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + WAIT_S
@@ -260,7 +260,7 @@ def _join_commit_leave(coordinator: tuple[str, int], groups: Sequence[str]) -> N
 
 
 def _importable() -> Mapping[str, str]:
-    """The environment in which another Python finds this very kgtool, installed or not."""
+    """The environment in which another Python imports this kgtool, installed or not."""
     package: Any = sys.modules["kgtool"]
     home = str(Path(package.__file__).parent.parent)
     older = os.environ.get("PYTHONPATH")

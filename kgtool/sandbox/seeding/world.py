@@ -90,7 +90,7 @@ ODD_METADATA = (
 )  # fmt: skip
 
 
-class Live(NamedTuple):
+class SeededGroup(NamedTuple):
     """Members that stay: how many, on which topics, static where ``instance`` is set."""
 
     group: str
@@ -108,11 +108,11 @@ class Live(NamedTuple):
 
 
 LIVE = (
-    Live("billing", ("orders",), 2, was_on=("orders", "payments")),
-    Live(
+    SeededGroup("billing", ("orders",), 2, was_on=("orders", "payments")),
+    SeededGroup(
         "fulfilment", ("orders", "clicks"), 2, instance="fulfilment", strategy="cooperative-sticky"
     ),
-    Live(
+    SeededGroup(
         "shipping-848",
         ("orders",),
         2,
@@ -120,13 +120,13 @@ LIVE = (
         instance="shipping",
         was_on=("orders", "payments"),
     ),
-    Live("analytics-848", ("^click.*",), 1, protocol="consumer"),
+    SeededGroup("analytics-848", ("^click.*",), 1, protocol="consumer"),
 )
 WENT_EMPTY = (
-    Live("reporting", ("orders", "payments"), 1),
-    Live("reporting-old", ("payments",), 1),
-    Live("connect-s3-sink", ("orders",), 1),
-    Live("reporting-848", ("clicks",), 1, protocol="consumer"),
+    SeededGroup("reporting", ("orders", "payments"), 1),
+    SeededGroup("reporting-old", ("payments",), 1),
+    SeededGroup("connect-s3-sink", ("orders",), 1),
+    SeededGroup("reporting-848", ("clicks",), 1, protocol="consumer"),
 )
 CONNECT_GROUP = "connect-cluster"
 SHARE_GROUP = "share-workers"
