@@ -174,7 +174,7 @@ class Loop:
             self._ready.append((task, None))
         elif isinstance(wish, Versions):
             (slot,) = task.await_answers(1, single=True)
-            self._submit(wish.to, slot, None, None)
+            self._submit(wish.to, slot)
         else:
             self._call(wish, task)
 
@@ -186,7 +186,8 @@ class Loop:
         for slot, item in zip(slots, calls, strict=True):
             if self._progress:
                 slot.question = hash(repr(item.request))
-            self._submit(item.to, slot, item.request, item.max_version)
+            slot.request, slot.max_version = item.request, item.max_version
+            self._submit(item.to, slot)
 
     def _run_within(self, wish: Within, task: Task) -> None:
         (slot,) = task.await_answers(1, single=True)
@@ -196,14 +197,14 @@ class Loop:
             self._parts.append(part)
         self._ready.append((Task(wish.operation, slot, part, self._run), None))
 
-    def _submit(self, to: int, slot: Slot, request: Any, cap: int | None) -> None:
+    def _submit(self, to: int, slot: Slot) -> None:
         scope = slot.task.scope
         scope.open.add(slot)
         slot.sent_at = time.monotonic()
         if scope.is_over():
             self._answer(slot, self._too_late(to))
         else:
-            self._pool.submit(to, slot, request, cap)
+            self._pool.submit(to, slot)
 
     def _answer(self, slot: Slot, value: Any) -> None:
         task = slot.task

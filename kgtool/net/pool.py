@@ -12,7 +12,7 @@ import selectors
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
@@ -32,15 +32,6 @@ _HEDGED_APIS = {3, 10, 60}
 """Metadata, FindCoordinator, DescribeCluster: reads that may be sent twice."""
 TOKEN_SHARE = 0.9
 """The share of the command's time that a token may take; then its server is named as the reason."""
-
-
-class _AnyCall(NamedTuple):
-    """A call to any broker, and the connection that it went to."""
-
-    slot: Slot
-    request: Any
-    cap: int | None
-    connection: Connection
 
 
 class Pool:
@@ -74,31 +65,32 @@ class Pool:
         self._was_reached = False
         self._needs_names = settings.canonical_names
         self._is_finding_names = False
-        self._waiting: list[tuple[Slot, Any, int | None]] = []
+        self._waiting: list[Slot] = []
+        """Calls to any broker, while none is connected."""
         self._for_versions: list[tuple[Connection, Slot]] = []
-        self._asked: list[_AnyCall] = []
+        self._hedgeable: list[Slot] = []
         self._left: set[Connection] = set()
         """Busy connections to brokers that have left the cluster."""
 
     # -- calls ----------------------------------------------------------------------------
 
-    def submit(self, to: int, slot: Slot, request: Any, cap: int | None) -> None:
-        """Send a request (None: ask only for the versions) to a broker, or to any."""
+    def submit(self, to: int, slot: Slot) -> None:
+        """Send the request of a slot to a broker, or to any."""
         if to == ANY:
             if self._cluster.must_bootstrap:
                 self._leave_brokers()
             connection = self._any_connection()
             if connection is None:
-                self._waiting.append((slot, request, cap))
+                self._waiting.append(slot)
                 self._begin_search()
             else:
-                self._send_any(connection, slot, request, cap)
+                self._send_any(connection, slot)
             return
         broker = self._cluster.brokers.get(to)
         if broker is None:
             self._give(slot, ConnectFailed(f"Broker {to} is not part of the cluster now."))
         else:
-            self._send(self._connection(broker.host, broker.port), slot, request, cap)
+            self._send(self._connection(broker.host, broker.port), slot)
 
     def _leave_brokers(self) -> None:
         """Use none of the present connections: start from the bootstrap addresses again."""
@@ -109,15 +101,15 @@ class Pool:
             else:
                 connection.close(ConnectFailed("closed"))
 
-    def _send_any(self, connection: Connection, slot: Slot, request: Any, cap: int | None) -> None:
-        if request is not None and not slot.is_hedged:
-            self._asked.append(_AnyCall(slot, request, cap, connection))
-        self._send(connection, slot, request, cap)
+    def _send_any(self, connection: Connection, slot: Slot) -> None:
+        if slot.request is not None and slot.request.KEY in _HEDGED_APIS and not slot.is_hedged:
+            self._hedgeable.append(slot)
+        self._send(connection, slot)
 
-    def _send(self, connection: Connection, slot: Slot, request: Any, cap: int | None) -> None:
+    def _send(self, connection: Connection, slot: Slot) -> None:
         slot.connection = connection
-        if request is not None:
-            connection.send(slot, request, cap)
+        if slot.request is not None:
+            connection.send(slot, slot.request, slot.max_version)
         elif connection.is_ready:
             self._give(slot, connection.channel.versions)
         elif connection.is_closed:
@@ -187,12 +179,9 @@ class Pool:
                 # KIP-219: the broker has answered already and expects a pause.
                 connection.mute(connection.channel.throttle_ms / 1000)
                 connection.channel.throttle_ms = 0
-        for pair in self._for_versions[:]:
-            connection, slot = pair
-            if connection.is_ready or connection.is_closed:
-                self._for_versions.remove(pair)
-                known = connection.channel.versions if connection.is_ready else connection.error
-                self._give(slot, known)
+        waiting, self._for_versions = self._for_versions, []
+        for connection, slot in waiting:
+            self._send(connection, slot)
         self._advance_search()
 
     def _hand_out(self, connection: Connection) -> None:
@@ -207,11 +196,11 @@ class Pool:
         if isinstance(found, Connection):
             self._was_reached = True
             self._left.discard(found)
-            for slot, request, cap in waiting:
+            for slot in waiting:
                 if not slot.is_done:
-                    self._send_any(found, slot, request, cap)
+                    self._send_any(found, slot)
         else:
-            for slot, _, _ in waiting:
+            for slot in waiting:
                 self._give(slot, found)
 
     def on_time(self) -> None:
@@ -221,22 +210,23 @@ class Pool:
             connection.on_time(now)
             if connection.is_stalled(now, self.patience):
                 connection.give_up(_no_answer(connection, self.patience, self._seconds))
-        self._asked = [asked for asked in self._asked if not asked.slot.is_done]
-        for asked in self._asked[:]:
-            if _is_late(asked, now):
-                self._asked.remove(asked)
-                self._hedge(asked)
+        for slot in self._hedgeable[:]:
+            is_late = now - slot.sent_at >= HEDGE_SECONDS
+            if slot.is_done or is_late:
+                self._hedgeable.remove(slot)
+            if is_late and not slot.is_done:
+                self._hedge(slot)
         self.collect()
 
-    def _hedge(self, asked: _AnyCall) -> None:
+    def _hedge(self, slot: Slot) -> None:
         self.hedged += 1
-        asked.slot.is_hedged = True
+        slot.is_hedged = True
         for connection in self._connections.values():
-            if connection.is_ready and connection is not asked.connection:
-                self._send(connection, asked.slot, asked.request, asked.cap)
+            if connection.is_ready and connection is not slot.connection:
+                self._send(connection, slot)
                 return
-        self._waiting.append((asked.slot, asked.request, asked.cap))
-        self._begin_search(without=asked.connection)
+        self._waiting.append(slot)
+        self._begin_search(without=slot.connection)
 
     def next_due(self) -> float | None:
         """Return when there is something to do even if no socket has anything to say."""
@@ -246,9 +236,7 @@ class Pool:
             dues.append(connection.next_due(self.patience))
             if connection.muted_until > now:
                 dues.append(connection.muted_until)
-        for asked in self._asked:
-            if not asked.slot.is_done and asked.request.KEY in _HEDGED_APIS:
-                dues.append(asked.slot.sent_at + HEDGE_SECONDS)
+        dues += [slot.sent_at + HEDGE_SECONDS for slot in self._hedgeable if not slot.is_done]
         return min((due for due in dues if due is not None), default=None)
 
     # -- the end --------------------------------------------------------------------------
@@ -281,7 +269,7 @@ class Pool:
         """Drop the calls of a run that ended early."""
         self._waiting.clear()
         self._for_versions.clear()
-        self._asked.clear()
+        self._hedgeable.clear()
 
     def close(self) -> None:
         """Close every connection."""
@@ -293,10 +281,6 @@ class Pool:
 
 def _waited(connection: Connection) -> float:
     return time.monotonic() - connection.progressed_at if connection.pending else 0.0
-
-
-def _is_late(asked: _AnyCall, now: float) -> bool:
-    return asked.request.KEY in _HEDGED_APIS and now - asked.slot.sent_at >= HEDGE_SECONDS
 
 
 def _no_answer(connection: Connection, patience: float, whole: float) -> KgError:

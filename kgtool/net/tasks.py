@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.net.connection import Connection
+from kgtool.protocol.schema import Struct
 
 
 class Task:
@@ -59,11 +60,17 @@ class Raised(NamedTuple):
 class Slot:
     """The place of one answer: a second answer, or one that comes too late, is dropped."""
 
-    __slots__ = ("task", "index", "is_done", "is_hedged", "connection", "sent_at", "question")
+    __slots__ = (
+        "task", "index", "request", "max_version", "is_done", "is_hedged", "connection", "sent_at",
+        "question",
+    )  # fmt: skip
 
     def __init__(self, task: Task, index: int) -> None:
         self.task = task
         self.index = index
+        self.request: Struct | None = None
+        """None: only the versions of the broker are wanted."""
+        self.max_version: int | None = None
         self.is_done = False
         self.is_hedged = False
         self.connection: Connection | None = None
