@@ -106,10 +106,10 @@ class KerberosLogin(NamedTuple):
     ticket_cache: str | None = None
 
 
-Login: TypeAlias = PasswordLogin | OAuthLogin | KerberosLogin | AwsLogin
+AnyLogin: TypeAlias = PasswordLogin | OAuthLogin | KerberosLogin | AwsLogin
 
 
-def login(mechanism: str, properties: Properties, where: str) -> Login | None:
+def login(mechanism: str, properties: Properties, where: str) -> AnyLogin | None:
     """Read the login of a mechanism; None for one that kgtool does not know.
 
     :raises ConfigError: something that the mechanism needs is missing.

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from kgtool.config.known_properties import check_classes
-from kgtool.config.logins import Login, Secret, login
+from kgtool.config.logins import AnyLogin, Secret, login
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError
 
@@ -21,7 +21,7 @@ DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 """``ClientDnsLookup``: the first is the default, all addresses of a name in turn."""
 
 
-class Store(NamedTuple):
+class TlsStore(NamedTuple):
     """A trust or key store: a file, or PEM texts in the configuration itself."""
 
     role: str
@@ -37,8 +37,8 @@ class Store(NamedTuple):
 class Tls(NamedTuple):
     """The TLS settings. Without ``trust`` the system's certificate authorities are trusted."""
 
-    trust: Store | None
-    key: Store | None
+    trust: TlsStore | None
+    key: TlsStore | None
     check_host: bool
     protocols: tuple[str, ...]
     ciphers: tuple[str, ...]
@@ -48,7 +48,7 @@ class Sasl(NamedTuple):
     """The mechanism and its credentials; None for a mechanism that kgtool does not have."""
 
     mechanism: str
-    login: Login | None
+    login: AnyLogin | None
 
 
 class Security(NamedTuple):
@@ -137,7 +137,7 @@ def _secret(properties: Properties, key: str) -> Secret | None:
     return None if value is None else Secret(value)
 
 
-def _store(properties: Properties, role: str, where: str) -> Store:
+def _store(properties: Properties, role: str, where: str) -> TlsStore:
     kind = (properties.value(f"ssl.{role}.type") or "JKS").upper()
     if kind not in STORE_TYPES:
         raise ConfigError(
@@ -147,7 +147,7 @@ def _store(properties: Properties, role: str, where: str) -> Store:
     texts = "ssl.truststore.certificates" if role == "truststore" else (
         "ssl.keystore.certificate.chain"
     )  # fmt: skip
-    return Store(
+    return TlsStore(
         role,
         kind,
         properties.value(f"ssl.{role}.location") or None,
@@ -156,13 +156,13 @@ def _store(properties: Properties, role: str, where: str) -> Store:
     )
 
 
-def _trust_store(properties: Properties, where: str) -> Store | None:
+def _trust_store(properties: Properties, where: str) -> TlsStore | None:
     store = _store(properties, "truststore", where)
     _check(store, "ssl.truststore.certificates" if store.certificates else None, where)
     return store if store.location or store.certificates else None
 
 
-def _key_store(properties: Properties, where: str) -> Store | None:
+def _key_store(properties: Properties, where: str) -> TlsStore | None:
     key = _secret(properties, "ssl.keystore.key")
     password = _secret(properties, "ssl.key.password")
     store = _store(properties, "keystore", where)._replace(key=key, key_password=password)
@@ -180,7 +180,7 @@ def _key_store(properties: Properties, where: str) -> Store | None:
     return store if store.location or key is not None else None
 
 
-def _check(store: Store, pem: str | None, where: str) -> None:
+def _check(store: TlsStore, pem: str | None, where: str) -> None:
     """Refuse contradictory settings; ``pem``: the property that holds PEM itself, if any."""
     if pem and store.type != "PEM":
         raise ConfigError(f"{where} has {pem}: that needs ssl.{store.role}.type=PEM.")

@@ -35,7 +35,7 @@ PAUSES = (0.2, 0.4, 0.8, 1.0)
 FINAL = (AuthenticationError, ConfigError, MissingExtra)
 """A login that was refused, or can't be made."""
 
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 
 
 class Bootstrap:
@@ -49,19 +49,19 @@ class Bootstrap:
         self.is_active = False
         self._connect = connect
         self._background = background
-        self._addresses: list[Address] = []
-        self._left: deque[Address] = deque()
-        self._trying: list[tuple[Address, Connection]] = []
-        self._failed: list[tuple[Address, KgError]] = []
+        self._addresses: list[HostPort] = []
+        self._left: deque[HostPort] = deque()
+        self._trying: list[tuple[HostPort, Connection]] = []
+        self._failed: list[tuple[HostPort, KgError]] = []
         self._next_at = 0.0
-        self._last: list[tuple[Address, KgError]] = []
+        self._last: list[tuple[HostPort, KgError]] = []
         self._give_up_at = 0.0
         self._persistent = False
         self._round = 0
         self._unexplained: set[int] | None = None
         """The failures without an explanation yet; None as long as the search goes on."""
 
-    def begin(self, addresses: list[Address], now: float, *, persistent: bool) -> None:
+    def begin(self, addresses: list[HostPort], now: float, *, persistent: bool) -> None:
         """Start a search, unless one is under way.
 
         :param persistent: search until the time of the command is up, because the cluster has
@@ -145,7 +145,9 @@ class Bootstrap:
             else:
                 done(error)
 
-    def _on_explained(self, failed: list[tuple[Address, KgError]], at: int, error: KgError) -> None:
+    def _on_explained(
+        self, failed: list[tuple[HostPort, KgError]], at: int, error: KgError
+    ) -> None:
         failed[at] = (failed[at][0], error)
         if failed is self._failed and self._unexplained is not None:
             self._unexplained.discard(at)

@@ -18,7 +18,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
 from kgtool.errors import ConnectFailed, ConnectionLost, KgError, TimedOut
 from kgtool.net.background import Background
-from kgtool.net.bootstrap import Address, Bootstrap
+from kgtool.net.bootstrap import Bootstrap, HostPort
 from kgtool.net.connection import Connection
 from kgtool.net.dns import canonical, unresolved
 from kgtool.net.tasks import Slot
@@ -59,7 +59,7 @@ class Pool:
         self._background = Background(selector)
         self._transport = Transport(settings.security, settings.trace, self._seconds * TOKEN_SHARE)
         self._give = give
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[HostPort, Connection] = {}
         self._bootstrap = settings.bootstrap
         self._search = Bootstrap(self._connection, self._background)
         self._was_reached = False
@@ -150,7 +150,7 @@ class Pool:
         elif places and not self._is_finding_names:
             self._search.begin(places, time.monotonic(), persistent=self._was_reached)
 
-    def _on_names(self, found: tuple[Address, ...]) -> None:
+    def _on_names(self, found: tuple[HostPort, ...]) -> None:
         self._is_finding_names = False
         self._bootstrap = found
         if self._waiting:

@@ -38,7 +38,7 @@ NO_UUID = UUID(int=0)
 MAX_VERSION = 32767
 
 
-class Versions(NamedTuple):
+class VersionRange(NamedTuple):
     """An inclusive range of versions; empty when ``low`` is above ``high``."""
 
     low: int
@@ -55,21 +55,21 @@ class Versions(NamedTuple):
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
 
 
-NO_VERSIONS = Versions(0, -1)
+NO_VERSIONS = VersionRange(0, -1)
 
 
-def parse_versions(text: str) -> Versions:
+def parse_versions(text: str) -> VersionRange:
     """Read a range in the notation of Kafka's message JSON.
 
     >>> parse_versions("3+"), parse_versions("2-7"), parse_versions("4"), parse_versions("none")
-    (Versions(low=3, high=32767), Versions(low=2, high=7), Versions(low=4, high=4), Versions(low=0, high=-1))
+    (VersionRange(low=3, high=32767), VersionRange(low=2, high=7), VersionRange(low=4, high=4), VersionRange(low=0, high=-1))
     """  # noqa: E501
     if text == "none":
         return NO_VERSIONS
     if text.endswith("+"):
-        return Versions(int(text[:-1]), MAX_VERSION)
+        return VersionRange(int(text[:-1]), MAX_VERSION)
     low, _, high = text.partition("-")
-    return Versions(int(low), int(high or low))
+    return VersionRange(int(low), int(high or low))
 
 
 class Field:
@@ -206,8 +206,8 @@ class Struct(tuple[Any, ...], metaclass=StructMeta):
 
     if TYPE_CHECKING:
         FIELDS: tuple[Field, ...]
-        VERSIONS: Versions
-        FLEXIBLE: Versions
+        VERSIONS: VersionRange
+        FLEXIBLE: VersionRange
         KEY: int
         NAME: str
         REPLY: Any

@@ -22,7 +22,7 @@ from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.list_offsets import log_ends
 from kgtool.queries.offsets.time_lag import Aborted
-from kgtool.records.batch import Batch, Headers, batches, read_records_with_headers
+from kgtool.records.batch import Batch, RecordHeaders, batches, read_records_with_headers
 from kgtool.text import shell_word
 
 _BYTES = 1 << 20
@@ -48,7 +48,7 @@ class PeekedRecord(NamedTuple):
     timestamp_type: str | None
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: RecordHeaders
     leader_epoch: int | None
 
 

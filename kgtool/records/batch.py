@@ -86,7 +86,7 @@ class RawRecord(NamedTuple):
     value: bytes | None
 
 
-Headers = tuple[tuple[str, "bytes | None"], ...]
+RecordHeaders = tuple[tuple[str, "bytes | None"], ...]
 """The headers of a record (KIP-82): names, which may repeat, and values."""
 
 
@@ -165,7 +165,9 @@ def read_records(data: bytes, batch: Batch) -> Iterator[RawRecord]:
         yield record
 
 
-def read_records_with_headers(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, Headers]]:
+def read_records_with_headers(
+    data: bytes, batch: Batch
+) -> Iterator[tuple[RawRecord, RecordHeaders]]:
     """Yield the records of a batch with their headers.
 
     :raises DecodeError: as ``read_records`` does.
@@ -214,7 +216,7 @@ def _record(
     return RawRecord(batch.base_offset + delta, timestamp, key, value), pos, following
 
 
-def _headers(data: bytes, pos: int, limit: int) -> Headers:
+def _headers(data: bytes, pos: int, limit: int) -> RecordHeaders:
     count, pos = _varint(data, pos)
     found = []
     for _ in range(count):

@@ -13,7 +13,7 @@ from kgtool.errors import SandboxError
 from kgtool.sandbox import processes, zookeeper
 from kgtool.sandbox.install.java import FAST
 from kgtool.sandbox.paths import make_dir
-from kgtool.sandbox.state import Node, State
+from kgtool.sandbox.state import Node, SandboxState
 
 # Below the range from which systems hand out ports to clients (Linux from 32768, others from
 # 49152), so that nobody takes the port of a broker while it is being restarted.
@@ -56,7 +56,7 @@ def free_ports(count: int, among: range = PORTS) -> list[int]:
     )
 
 
-def properties(state: State, node: Node) -> dict[str, str]:
+def properties(state: SandboxState, node: Node) -> dict[str, str]:
     """The ``server.properties`` of one node; the sandbox's own ``config`` overrides all.
 
     Listeners in ``config`` come in addition to the node's own, unless they have the same name.
@@ -83,7 +83,7 @@ def properties(state: State, node: Node) -> dict[str, str]:
     return {**own, **given, **both}
 
 
-def _config_of(state: State, node: Node) -> dict[str, str]:
+def _config_of(state: SandboxState, node: Node) -> dict[str, str]:
     """The sandbox's ``config`` as one node has it: ``2/listeners`` is for node 2 alone."""
     general = {key: value for key, value in state.config.items() if "/" not in key}
     prefix = f"{node.id}/"
@@ -103,7 +103,7 @@ def _by_name(own: str, given: str) -> str:
     return ",".join(entries.values())
 
 
-def _common(state: State, node: Node, advertised: str) -> dict[str, str]:
+def _common(state: SandboxState, node: Node, advertised: str) -> dict[str, str]:
     replicas = str(min(3, len(state.nodes)))
     return {
         "advertised.listeners": advertised,
@@ -185,7 +185,7 @@ def log_flags(level: str, target: Path | None = None) -> list[str]:
 
 
 def start_node(
-    java: Path, class_path: str, state: State, node: Node, flags: Sequence[str] = ()
+    java: Path, class_path: str, state: SandboxState, node: Node, flags: Sequence[str] = ()
 ) -> None:
     """Start the process of one node whose data folder is formatted; ``flags`` for its JVM."""
     folder = make_dir(state.node_dir(node.id))
@@ -214,6 +214,6 @@ def _tail(path: Path) -> str:
         return ""
 
 
-def dead_nodes(state: State) -> list[Node]:
+def dead_nodes(state: SandboxState) -> list[Node]:
     """The nodes without a living process."""
     return [node for node in state.nodes if processes.pid_of(state.node_dir(node.id)) is None]

@@ -28,7 +28,7 @@ from kgtool.sandbox.install.jars import DEFAULT_VERSION, class_path, jar_dir, ka
 from kgtool.sandbox.install.java import FAST, find_java
 from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
 from kgtool.sandbox.reporter import QUIET, Reporter
-from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
+from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, SandboxState
 from kgtool.sandbox.tools import tool_class
 from kgtool.text import counted
 
@@ -47,7 +47,7 @@ def new_cluster_id() -> str:
 class Cluster:
     """A running (or stopped, with its data kept) sandbox; make one with `start` or `attach`."""
 
-    def __init__(self, folder: Path, current: State, reporter: Reporter = QUIET) -> None:
+    def __init__(self, folder: Path, current: SandboxState, reporter: Reporter = QUIET) -> None:
         self.folder = folder
         """The folder of its state; the data is elsewhere if ``directory`` was given."""
         self.state = current
@@ -85,7 +85,7 @@ class Cluster:
                 )
             cls._clean(folder, old)
             data = (directory.absolute() / f"kgtool-{name}") if directory else folder / "data"
-            fresh = State(
+            fresh = SandboxState(
                 name=name,
                 phase=STARTING,
                 version=version,
@@ -135,7 +135,7 @@ class Cluster:
         self._remember(phase=RUNNING)
 
     @staticmethod
-    def _clean(folder: Path, old: State | None) -> None:
+    def _clean(folder: Path, old: SandboxState | None) -> None:
         """End the processes of a sandbox and remove its data and its state."""
         if old is None:
             shutil.rmtree(folder / "data", ignore_errors=True)

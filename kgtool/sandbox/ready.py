@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import broker, processes
-from kgtool.sandbox.state import Node, State
+from kgtool.sandbox.state import Node, SandboxState
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -29,7 +29,7 @@ def wait_until(
         time.sleep(pause)
 
 
-def wait_until_ready(state: State, *, only: int | None = None) -> None:
+def wait_until_ready(state: SandboxState, *, only: int | None = None) -> None:
     """Return once every broker (or ``only`` one) is known to the cluster and lists its groups.
 
     SandboxError with the errors of a broker's log if it dies, or after TIMEOUT_S.
@@ -42,7 +42,7 @@ def wait_until_ready(state: State, *, only: int | None = None) -> None:
     _wait(state, nodes, deadline, partial(_answers, client, {node.id for node in nodes}))
 
 
-def wait_for_coordinators(state: State) -> None:
+def wait_for_coordinators(state: SandboxState) -> None:
     """Return once groups and transactions can be used.
 
     The first question for a coordinator creates ``__consumer_offsets``, and it is answered with
@@ -95,7 +95,7 @@ def _listens(port: int) -> bool:
 
 
 def _wait(
-    state: State, nodes: Sequence[Node], deadline: float, condition: Callable[[], bool]
+    state: SandboxState, nodes: Sequence[Node], deadline: float, condition: Callable[[], bool]
 ) -> None:
     """Wait for a condition; SandboxError if one of the nodes dies, or after the deadline."""
     while not condition():

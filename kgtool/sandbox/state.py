@@ -20,7 +20,7 @@ class Node(NamedTuple):
     controller_port: int
 
 
-class State(NamedTuple):
+class SandboxState(NamedTuple):
     """A sandbox as it was last saved; ``directory`` holds the data of the nodes."""
 
     name: str
@@ -48,7 +48,7 @@ class State(NamedTuple):
         return self.directory / "members"
 
 
-def load(folder: Path) -> State | None:
+def load(folder: Path) -> SandboxState | None:
     """Read ``folder/state.json``; None if there is none, or if it is unreadable."""
     try:
         return _decode(json.loads((folder / "state.json").read_text(encoding="utf-8")))
@@ -57,7 +57,7 @@ def load(folder: Path) -> State | None:
         return None
 
 
-def save(folder: Path, state: State) -> None:
+def save(folder: Path, state: SandboxState) -> None:
     """Write ``folder/state.json`` so that a reader sees the old or the new one, never half."""
     make_dir(folder)
     fields: dict[str, Any] = state._asdict()
@@ -71,7 +71,7 @@ def forget(folder: Path) -> None:
     (folder / "state.json").unlink(missing_ok=True)
 
 
-def _decode(fields: dict[str, Any]) -> State:
+def _decode(fields: dict[str, Any]) -> SandboxState:
     fields["directory"] = Path(fields["directory"])
     fields["nodes"] = tuple(Node(**node) for node in fields["nodes"])
-    return State(**fields)
+    return SandboxState(**fields)

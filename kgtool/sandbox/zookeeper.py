@@ -11,7 +11,7 @@ from pathlib import Path
 from kgtool.sandbox import processes
 from kgtool.sandbox.install.java import FAST
 from kgtool.sandbox.paths import make_dir
-from kgtool.sandbox.state import Node, State
+from kgtool.sandbox.state import Node, SandboxState
 
 WITHOUT_KRAFT = ("0.", "1.", "2.")
 
@@ -21,17 +21,17 @@ def is_needed(version: str) -> bool:
     return version.startswith(WITHOUT_KRAFT)
 
 
-def folder_of(state: State) -> Path:
+def folder_of(state: SandboxState) -> Path:
     """The folder of the ZooKeeper process: its pid, its logs and its data."""
     return state.directory / "zookeeper"
 
 
-def port_of(state: State) -> int:
+def port_of(state: SandboxState) -> int:
     """Its port: node 1's controller port, which no broker uses without KRaft."""
     return state.nodes[0].controller_port
 
 
-def properties(state: State, node: Node) -> dict[str, str]:
+def properties(state: SandboxState, node: Node) -> dict[str, str]:
     """What replaces KRaft's settings in a broker's ``server.properties``."""
     return {
         "broker.id": str(node.id),
@@ -40,7 +40,7 @@ def properties(state: State, node: Node) -> dict[str, str]:
     }
 
 
-def start(java: Path, class_path: str, state: State) -> None:
+def start(java: Path, class_path: str, state: SandboxState) -> None:
     """Start it unless it is alive; brokers wait for it by themselves."""
     folder = make_dir(folder_of(state))
     if processes.pid_of(folder) is not None:

@@ -21,7 +21,7 @@ from kgtool.changes.restore.backup import BackupWriter
 from kgtool.cli.reset import csv_file
 from kgtool.config import contexts, jaas, properties, providers
 from kgtool.config.logins import Secret
-from kgtool.config.security import Store
+from kgtool.config.security import TlsStore
 from kgtool.errors import ConfigError, KgError
 from kgtool.net.tls import jks, stores
 from kgtool.net.tls.stores import read_pem
@@ -55,11 +55,11 @@ def test_stores(certificates: Certificates, tmp_path: Path, name: str, edits: An
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with contextlib.suppress(ConfigError):
         if name.startswith("trust"):
-            trusted = Store("truststore", kind, str(path), password)
+            trusted = TlsStore("truststore", kind, str(path), password)
             stores.trusted_certificates(context, trusted)
         else:
             key = Secret(TRICKY) if name in ("client.sealed.pem", "apart.jks") else None
-            store = Store("keystore", kind, str(path), password, key_password=key)
+            store = TlsStore("keystore", kind, str(path), password, key_password=key)
             stores.load_identity(context, store)
     if kind == "JKS":
         with contextlib.suppress(ValueError):

@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from kgtool.config.logins import Secret
-from kgtool.config.security import Store
+from kgtool.config.security import TlsStore
 from kgtool.errors import ConfigError
 from kgtool.net.tls import jks
 from kgtool.net.tls.stores import load_identity, read_pem, read_trusted, trusted_certificates
@@ -213,11 +213,11 @@ def test_a_bad_store_is_one_sentence_and_nothing_is_sent(
 # -- where keys go ----------------------------------------------------------------------------
 
 
-def key_store(certificates: Certificates, name: str) -> Store:
+def key_store(certificates: Certificates, name: str) -> TlsStore:
     kind = {"jks": "JKS", "p12": "PKCS12", "pem": "PEM"}[name.rpartition(".")[2]]
     password = None if kind == "PEM" else Secret(PASSWORD)
     key_password = Secret(TRICKY) if name in ("client.sealed.pem", "apart.jks") else None
-    return Store("keystore", kind, str(certificates / name), password, key_password=key_password)
+    return TlsStore("keystore", kind, str(certificates / name), password, key_password=key_password)
 
 
 KEYS = ("client.both.pem", "client.sealed.pem", "client.p12", "client.keytool.p12", "client.jks",
@@ -281,7 +281,7 @@ def test_what_is_trusted_is_what_the_store_has(certificates: Certificates, name:
     kind = {"jks": "JKS", "p12": "PKCS12", "pem": "PEM"}[name.rpartition(".")[2]]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     password = None if kind == "PEM" else Secret(PASSWORD)
-    trusted_certificates(context, Store("truststore", kind, str(certificates / name), password))
+    trusted_certificates(context, TlsStore("truststore", kind, str(certificates / name), password))
     assert context.get_ca_certs(binary_form=True) == [der(certificates / "ca.pem")]
 
 
@@ -334,7 +334,7 @@ def test_a_key_store_as_trust_store_trusts_what_java_trusts(certificates: Certif
         "trust.p12": {"ca"},
     }
     for (name, who), theirs in zip(expected.items(), _java_trusts(folder, *expected), strict=True):
-        store = Store("truststore", "PKCS12", str(certificates / name), Secret(PASSWORD))
+        store = TlsStore("truststore", "PKCS12", str(certificates / name), Secret(PASSWORD))
         ours = set(map(ssl.PEM_cert_to_DER_cert, read_trusted(store)))
         assert ours == {der(certificates / f"{one}.pem") for one in who}, name
         assert ours == theirs, name
@@ -347,7 +347,7 @@ def test_a_certificate_that_is_no_authority_can_be_trusted_itself(
     from kgtool.config.security import Tls
     from kgtool.net.tls.stream import make_context
 
-    leaf = Store("truststore", "PEM", str(certificates / "broker.pem"), None)
+    leaf = TlsStore("truststore", "PEM", str(certificates / "broker.pem"), None)
     client = make_context(Tls(leaf, None, True, ("TLSv1.2", "TLSv1.3"), ()), "f")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificates / "broker.pem", certificates / "broker.key")

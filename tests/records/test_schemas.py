@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.protocol.schema import Versions, parse_versions
+from kgtool.protocol.schema import VersionRange, parse_versions
 from kgtool.records import record_types
 from kgtool.records.types import GROUP_TYPES, KNOWN_TYPES
 from tests.protocol.test_schemas import differences
@@ -53,7 +53,7 @@ def _keyed(form: Form, document: Document) -> Document:
 @pytest.mark.parametrize("form", EVERY, ids=IDS)
 def test_versions_are_the_union_of_both_jars(form: Form, documents: dict[str, Documents]) -> None:
     ranges = [parse_versions(d["validVersions"]) for d in _documents_of(form, documents)]
-    union = Versions(min(low for low, _ in ranges), max(high for _, high in ranges))
+    union = VersionRange(min(low for low, _ in ranges), max(high for _, high in ranges))
     assert union == form.cls.VERSIONS
 
 

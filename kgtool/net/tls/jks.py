@@ -30,7 +30,7 @@ class WrongPassword(ValueError):
     """The password of the store, or of a key, is another one."""
 
 
-class Key(NamedTuple):
+class KeyEntry(NamedTuple):
     """A private key, still encrypted, and its certificate chain in DER, the key's own first."""
 
     alias: str
@@ -41,11 +41,11 @@ class Key(NamedTuple):
 class KeyStore(NamedTuple):
     """The entries of a store; certificates are DER."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[KeyEntry, ...]
     trusted: tuple[bytes, ...]
 
 
-class _Reader:
+class _ByteReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -82,7 +82,7 @@ def read_store(data: bytes, password: str | None) -> KeyStore:
         found = hashlib.sha1(_utf16(password) + _WHITENER + body).digest()
         if not hmac.compare_digest(found, digest):
             raise WrongPassword("the password is wrong, or the file is damaged")
-    reader = _Reader(data[4:])
+    reader = _ByteReader(data[4:])
     version, count = reader.int32(), reader.int32()
     if version not in (1, 2):
         raise ValueError(f"its format has version {version}")
@@ -92,7 +92,7 @@ def read_store(data: bytes, password: str | None) -> KeyStore:
         if tag == 1:
             encrypted = reader.blob()
             chain = tuple(_certificate(reader, version) for _ in range(reader.int32()))
-            keys.append(Key(alias, encrypted, chain))
+            keys.append(KeyEntry(alias, encrypted, chain))
         elif tag == 2:
             trusted.append(_certificate(reader, version))
         else:
@@ -100,14 +100,14 @@ def read_store(data: bytes, password: str | None) -> KeyStore:
     return KeyStore(tuple(keys), tuple(trusted))
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
+def _certificate(reader: _ByteReader, version: int) -> bytes:
     kind = reader.text() if version == 2 else "X.509"
     if kind != "X.509":
         raise ValueError(f"it has a certificate of kind {kind}")
     return reader.blob()
 
 
-def decrypt_key(key: Key, password: str) -> bytes:
+def decrypt_key(key: KeyEntry, password: str) -> bytes:
     """Return a private key as PKCS #8 in DER.
 
     :raises WrongPassword: the key has another password.

@@ -18,7 +18,7 @@ from kgtool.errors import ConfigError, readable
 from kgtool.net.tls import jks
 
 if TYPE_CHECKING:
-    from kgtool.config.security import Store
+    from kgtool.config.security import TlsStore
 
 _PEM = b"-----BEGIN "
 
@@ -31,7 +31,7 @@ class Identity(NamedTuple):
     is_encrypted: bool = True
 
 
-def read_trusted(store: Store) -> tuple[str, ...]:
+def read_trusted(store: TlsStore) -> tuple[str, ...]:
     """Return the certificates that a store trusts, as PEM texts.
 
     :raises ConfigError: the store can't be read, or has no certificate.
@@ -47,7 +47,7 @@ def read_trusted(store: Store) -> tuple[str, ...]:
     return tuple(found)
 
 
-def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
+def trusted_certificates(context: ssl.SSLContext, store: TlsStore) -> None:
     """Trust the certificates of a store.
 
     :raises ConfigError: the store can't be read, or has no certificate.
@@ -64,7 +64,7 @@ def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
         ) from None
 
 
-def load_identity(context: ssl.SSLContext, store: Store) -> None:
+def load_identity(context: ssl.SSLContext, store: TlsStore) -> None:
     """Use the certificate of a key store for brokers that require one.
 
     :raises ConfigError: the store can't be read, or its password is wrong.
@@ -92,11 +92,11 @@ def load_identity(context: ssl.SSLContext, store: Store) -> None:
         raise ConfigError(f"{name} can't be used: {why}.") from None
 
 
-def _name(store: Store) -> str:
+def _name(store: TlsStore) -> str:
     return store.location or f"The {store.role} in the configuration"
 
 
-def _read(store: Store) -> bytes:
+def _read(store: TlsStore) -> bytes:
     assert store.location is not None
     place = f"ssl.{store.role}.location {store.location}"
     # Not by pathlib, which costs start-up time.
@@ -107,7 +107,7 @@ def _read(store: Store) -> bytes:
 # -- trust ------------------------------------------------------------------------------------
 
 
-def _trusted(data: bytes, store: Store) -> tuple[str, ...]:
+def _trusted(data: bytes, store: TlsStore) -> tuple[str, ...]:
     """Return the trusted certificates of a binary store as PEM texts."""
     password = store.password.reveal() if store.password else None
     if data[:4] == jks.MAGIC:
@@ -142,7 +142,7 @@ def _pem_of(certificate: Any) -> str:
 # -- identity ---------------------------------------------------------------------------------
 
 
-def read_identity(store: Store) -> Identity:
+def read_identity(store: TlsStore) -> Identity:
     """Read the key of a key store with its certificates.
 
     :raises ConfigError: the store can't be read, or its password is wrong.
@@ -160,7 +160,7 @@ def read_identity(store: Store) -> Identity:
     return _pkcs12_identity(data, password, store)
 
 
-def _pem_identity(text: str, store: Store) -> Identity:
+def _pem_identity(text: str, store: TlsStore) -> Identity:
     found = read_pem(text)
     if found.key is None or not found.certificates:
         missing = "private key" if found.key is None else "certificate"
@@ -177,7 +177,7 @@ def _pem_identity(text: str, store: Store) -> Identity:
     return _encrypted(key, found.certificates)
 
 
-def _jks_identity(data: bytes, password: str, key_password: str, store: Store) -> Identity:
+def _jks_identity(data: bytes, password: str, key_password: str, store: TlsStore) -> Identity:
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     found = _jks(data, password, store)
@@ -195,7 +195,7 @@ def _jks_identity(data: bytes, password: str, key_password: str, store: Store) -
     return _encrypted(key, map(ssl.DER_cert_to_PEM_cert, entry.chain))
 
 
-def _pkcs12_identity(data: bytes, password: str, store: Store) -> Identity:
+def _pkcs12_identity(data: bytes, password: str, store: TlsStore) -> Identity:
     opened = _pkcs12(data, password, store)
     if opened.key is None or opened.cert is None:
         raise ConfigError(f"{_name(store)} has no private key with a certificate.")
@@ -228,14 +228,14 @@ def _encrypted(key: Any, certificates: Iterable[str]) -> Identity:
 # -- formats ----------------------------------------------------------------------------------
 
 
-def _jks(data: bytes, password: str | None, store: Store) -> jks.KeyStore:
+def _jks(data: bytes, password: str | None, store: TlsStore) -> jks.KeyStore:
     try:
         return jks.read_store(data, password)
     except ValueError as error:
         raise _unreadable(store, str(error)) from None
 
 
-def _pkcs12(data: bytes, password: str | None, store: Store) -> Any:
+def _pkcs12(data: bytes, password: str | None, store: TlsStore) -> Any:
     if data[:4] == jks.JCEKS_MAGIC:
         raise _unreadable(store, "it is a JCEKS store", "Convert it: keytool -importkeystore "
                           "-deststoretype pkcs12.")  # fmt: skip
@@ -252,7 +252,7 @@ def _pkcs12(data: bytes, password: str | None, store: Store) -> Any:
         raise _unreadable(store, "it is damaged, or not a PKCS12 store") from None
 
 
-def _unreadable(store: Store, reason: str, hint: str | None = None) -> ConfigError:
+def _unreadable(store: TlsStore, reason: str, hint: str | None = None) -> ConfigError:
     if "password" in reason:
         hint = f"Check ssl.{store.role}.password."
     return ConfigError(

@@ -219,7 +219,7 @@ class ConnectWorker(HeartbeatMember):
         client.heartbeat(self._membership)
 
 
-class StreamsMember(HeartbeatMember):
+class StreamsGroupMember(HeartbeatMember):
     """The only member of a streams group (KIP-1071), without Kafka Streams.
 
     Its first heartbeat declares the topology; as it takes every task, it has nothing to report.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kgtool.errors import SandboxError
 from kgtool.sandbox import ready
 from kgtool.sandbox.seeding import world
-from kgtool.sandbox.seeding.group_client import ConnectWorker, HeartbeatMember, StreamsMember
+from kgtool.sandbox.seeding.group_client import ConnectWorker, HeartbeatMember, StreamsGroupMember
 from kgtool.sandbox.seeding.world import SeededGroup
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     ]
     poll_share_member = share_member(bootstrap) if modern else None
     if modern:
-        members.append(StreamsMember(bootstrap, world.STREAMS_GROUP, world.TOPOLOGY))
+        members.append(StreamsGroupMember(bootstrap, world.STREAMS_GROUP, world.TOPOLOGY))
     for member in members:
         member.enter(SETTLE_S)
     (folder / "ready").touch()
@@ -149,7 +149,7 @@ def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
     )
 
 
-def commit(member: Consumer, offsets: world.Offsets, metadata: Sequence[str] = ()) -> None:
+def commit(member: Consumer, offsets: world.SeededOffsets, metadata: Sequence[str] = ()) -> None:
     """Commit, check every partition's own result, and try again while the group rebalances."""
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -201,7 +201,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Producer:
     return producer
 
 
-def pend(producer: Producer, bootstrap: str, group: str, offsets: world.Offsets) -> None:
+def pend(producer: Producer, bootstrap: str, group: str, offsets: world.SeededOffsets) -> None:
     """Send offsets to the running transaction, as a consumer that never joined."""
     from confluent_kafka import TopicPartition
 

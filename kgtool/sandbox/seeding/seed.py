@@ -166,7 +166,7 @@ class Seeder:
         self._commit_alone("checkpointer", offsets, texts)
 
     def _commit_alone(
-        self, group: str, offsets: world.Offsets, metadata: Sequence[str] = ()
+        self, group: str, offsets: world.SeededOffsets, metadata: Sequence[str] = ()
     ) -> None:
         from confluent_kafka import TopicPartition
 

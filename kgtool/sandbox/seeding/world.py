@@ -58,7 +58,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-Offsets = dict[tuple[str, int], int]
+SeededOffsets = dict[tuple[str, int], int]
 
 TOPICS = {
     "orders": (6, 100),
@@ -134,11 +134,13 @@ STREAMS_GROUP = "enrichment"
 TOPOLOGY = {"0": ("orders",), "1": ("payments",)}
 
 
-def live_offsets(group: str) -> Offsets:
+def live_offsets(group: str) -> SeededOffsets:
     """What the members of a living group, or of one that went empty, have committed."""
-    orders: Offsets = {("orders", p): 100 - lag for p, lag in enumerate((0, 5, 20, 0, 100, 1))}
-    payments: Offsets = {("payments", p): offset for p, offset in enumerate((80, 40, 10))}
-    clicks: Offsets = {("clicks", p): 25 + 2 * p for p in range(12)}
+    orders: SeededOffsets = {
+        ("orders", p): 100 - lag for p, lag in enumerate((0, 5, 20, 0, 100, 1))
+    }
+    payments: SeededOffsets = {("payments", p): offset for p, offset in enumerate((80, 40, 10))}
+    clicks: SeededOffsets = {("clicks", p): 25 + 2 * p for p in range(12)}
     return {
         "billing": orders | payments,
         "fulfilment": orders | {tp: at for tp, at in clicks.items() if tp[1] < 8},
@@ -156,7 +158,7 @@ def console_groups() -> list[str]:
     return [f"console-consumer-{10007 + 397 * i:05d}" for i in range(CONSOLE_GROUPS)]
 
 
-def standalone_offsets() -> dict[str, Offsets]:
+def standalone_offsets() -> dict[str, SeededOffsets]:
     """Committed with assign(), so that their groups never had a member."""
     return {
         "mirror": {("orders", p): 100 for p in range(6)} | {("payments", 0): 80},
