@@ -45,13 +45,10 @@ class _Step(NamedTuple):
     write: Writer | None
 
 
-def decode(cls: type[S], version: int, buf: bytes, pos: int = 0, *, whole: bool = True) -> S:
-    """Read a message of class ``cls`` from ``buf``; raise ``DecodeError`` if it isn't one.
-
-    ``whole`` demands that the message ends where the buffer does.
-    """
+def decode(cls: type[S], version: int, buf: bytes, pos: int = 0) -> S:
+    """Read a message that ends where ``buf`` does; raise ``DecodeError`` if it isn't one."""
     value, end = decode_prefix(cls, version, buf, pos)
-    if whole and end != len(buf):
+    if end != len(buf):
         left = f"{len(buf) - end} bytes left over"
         raise DecodeError(f"{_name(cls)} v{version}: not a valid message ({left})")
     return value
@@ -282,7 +279,7 @@ def _element(of: Any, version: int, flexible: bool) -> tuple[Codec, int, str]:
 
 
 def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Reader:
-    length_of, _ = wire.long_length(flexible)
+    length_of, _ = wire.length_codec(flexible, wire.INT32)
     (read_one, _), smallest, layout = _element(of, version, flexible)
     smallest = max(smallest, 1)
     is_struct = isinstance(of, type)
@@ -313,7 +310,7 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
 
 
 def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writer:
-    _, write_length = wire.long_length(flexible)
+    _, write_length = wire.length_codec(flexible, wire.INT32)
     (_, write_one), _, layout = _element(of, version, flexible)
 
     def write(out: bytearray, value: Any) -> None:

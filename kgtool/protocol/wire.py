@@ -24,8 +24,8 @@ Codec = tuple[Reader, Writer]
 MAX_STRING = 0x7FFF
 """The largest size of a string in bytes of UTF-8, in every encoding."""
 
-_I16 = struct.Struct(">h")
-_I32 = struct.Struct(">i")
+INT16, INT32 = struct.Struct(">h"), struct.Struct(">i")
+"""The lengths of strings, and of bytes, records and arrays."""
 
 
 def need(buf: bytes, end: int) -> None:
@@ -83,44 +83,32 @@ def id_text(topic_id: UUID | None) -> str | None:
     return uuid_text(topic_id) if topic_id else None
 
 
-def _length16(buf: bytes, pos: int) -> tuple[int, int]:
-    return _I16.unpack_from(buf, pos)[0], pos + 2
-
-
-def _length32(buf: bytes, pos: int) -> tuple[int, int]:
-    return _I32.unpack_from(buf, pos)[0], pos + 4
-
-
-def _length_compact(buf: bytes, pos: int) -> tuple[int, int]:
+def _read_compact_length(buf: bytes, pos: int) -> tuple[int, int]:
     value, pos = read_uvarint(buf, pos)
     return value - 1, pos
 
 
-def _write16(out: bytearray, length: int) -> None:
-    out += _I16.pack(length)
-
-
-def _write32(out: bytearray, length: int) -> None:
-    out += _I32.pack(length)
-
-
-def _write_compact(out: bytearray, length: int) -> None:
+def _write_compact_length(out: bytearray, length: int) -> None:
     write_uvarint(out, length + 1)
 
 
-def string_length(flexible: bool) -> Codec:
-    """Reader and writer of a string's length: -1 is null."""
-    return (_length_compact, _write_compact) if flexible else (_length16, _write16)
+def length_codec(flexible: bool, fixed: struct.Struct) -> Codec:
+    """Build reader and writer of a length, -1 for null: compact, or ``fixed`` if not flexible."""
+    if flexible:
+        return _read_compact_length, _write_compact_length
 
+    def read(buf: bytes, pos: int) -> tuple[int, int]:
+        return fixed.unpack_from(buf, pos)[0], pos + fixed.size
 
-def long_length(flexible: bool) -> Codec:
-    """Reader and writer of the length of bytes, records and arrays: -1 is null."""
-    return (_length_compact, _write_compact) if flexible else (_length32, _write32)
+    def write(out: bytearray, length: int) -> None:
+        out += fixed.pack(length)
+
+    return read, write
 
 
 def string_codec(flexible: bool, nullable: bool) -> Codec:
     """Build reader and writer of a string."""
-    length_of, write_length = string_length(flexible)
+    length_of, write_length = length_codec(flexible, INT16)
 
     def read(buf: bytes, pos: int) -> tuple[str | None, int]:
         if flexible and 0 < (first := buf[pos]) < 0x80:  # nearly all of them: a length of one byte
@@ -153,7 +141,7 @@ def string_codec(flexible: bool, nullable: bool) -> Codec:
 
 def bytes_codec(flexible: bool, nullable: bool) -> Codec:
     """Build reader and writer of bytes or records."""
-    length_of, write_length = long_length(flexible)
+    length_of, write_length = length_codec(flexible, INT32)
 
     def read(buf: bytes, pos: int) -> tuple[bytes | None, int]:
         length, pos = length_of(buf, pos)
