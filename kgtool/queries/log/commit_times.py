@@ -69,12 +69,11 @@ def _times(
     at = {}
     for partition in partitions:
         try:
-            found = stretch.log.commit(group, partition)
+            committed = stretch.log.commit(group, partition)
         except KgError as error:
             return error
-        if found is not None and found.committed is not None:
-            at[partition] = CommitTime(
-                found.committed.commit_timestamp_ms, id_text(stretch.log.topic_id(group, partition))
-            )
+        if committed is not None:
+            topic_id = id_text(stretch.log.topic_id(group, partition))
+            at[partition] = CommitTime(committed.commit_timestamp_ms, topic_id)
     is_pending = bool(stretch.log.holders(group))
     return CommitTimes(at, stretch.before_ms, stretch.log.changed_ms(group), is_pending)

@@ -23,9 +23,9 @@ from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, Topi
 from kgtool.protocol import codes
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.log.group_state import GroupState, Unread, state_of
+from kgtool.queries.log.group_state import GroupState, state_of
 from kgtool.queries.log.reader import Stretch
-from kgtool.queries.log.scan import Commit, GroupLog, scan
+from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
@@ -158,7 +158,6 @@ def _read(cluster: Cluster, search: _Search, topic: TopicInfo) -> Operation[None
                 continue
             for group in groups:
                 group.learn(Stretch(logs[number], part.before_ms))
-    search.close()
 
 
 def denied_log(error: KgError) -> KgError:
@@ -219,7 +218,7 @@ class _Group:
         self._judge_all()
         return len(self._known) < len(self.question.pending)
 
-    def _state(self) -> GroupState:
+    def _state(self) -> GroupState | None:
         """Return the group as the rules see it, as far as is known."""
         topics = self._shared.topologies.get(self.name)
         return state_of(self.question.description, self.log, self.is_whole, topics)
@@ -241,9 +240,9 @@ class _Group:
                     committed_before_ms=None if is_read else self._before_ms,
                     is_pending=is_held or is_pending,
                 )
-        snapshot = self._state().snapshot
-        known = None if isinstance(snapshot, Unread) else snapshot
-        return GroupExpiry(self.name, self.broker, known, offsets)
+        state = self._state()
+        snapshot = None if state is None else state.snapshot
+        return GroupExpiry(self.name, self.broker, snapshot, offsets)
 
     def _judge_all(self) -> None:
         """Judge what is not judged yet, as far as possible."""
@@ -256,22 +255,24 @@ class _Group:
 
     def _unjudged(self, partition: TopicPartition) -> Expiry | None:
         """Return what is known without a rule; None: it was deleted after it was fetched."""
-        found = self._commit(partition)
-        if found is not None and found.committed is not None:
-            return Expiry(found.committed.commit_timestamp_ms)
-        return None if found is not None and self.is_whole else Expiry()
+        committed = self._commit(partition)
+        if committed is not None:
+            return Expiry(committed.commit_timestamp_ms)
+        return None if self.is_whole and self._is_deleted(partition) else Expiry()
 
-    def _commit(self, partition: TopicPartition) -> Commit | None:
+    def _commit(self, partition: TopicPartition) -> CommittedOffset | None:
         return None if self.log is None else self.log.commit(self.name, partition)
 
-    def _judge(self, partition: TopicPartition, state: GroupState) -> Expiry | None:
+    def _is_deleted(self, partition: TopicPartition) -> bool:
+        return self.log is not None and self.log.is_deleted(self.name, partition)
+
+    def _judge(self, partition: TopicPartition, state: GroupState | None) -> Expiry | None:
         """Return when an offset expires; None: more of the log has to be known."""
         assert self.broker is not None
-        if isinstance(state.snapshot, Unread) or not self.broker.is_kafka:
+        if state is None or not self.broker.is_kafka:
             return None
-        found = self._commit(partition)
-        committed = found.committed if found is not None else None
-        if found is not None and committed is None:
+        committed = self._commit(partition)
+        if committed is None and self._is_deleted(partition):
             return None  # a transaction from before this stretch may have brought it back
         said = verdict(
             self.broker.rules, state.snapshot, committed or CommittedOffset(0), partition.topic,
@@ -330,23 +331,20 @@ class _Search:
         )
         return max(self.shared.now_ms - step * longest - SLACK_MS, 0)
 
-    def close(self) -> None:
-        """Note the groups of which the whole log does not say enough."""
-        for group in self.groups:
+    def finish(self) -> Expiries:
+        """Judge everything; problems of groups whose rules are all known don't matter."""
+        answers = {group.name: group.finish() for group in self.groups}
+        unknown = [group for group in self.groups if not answers[group.name].is_known]
+        names = {group.name for group in unknown}
+        errors = [error for group, error in self._problems if group.name in names]
+        for group in unknown:
             broker = group.broker
-            if broker is None or broker.error is not None or group.name in self._failed:
-                continue
-            if not group.finish().is_known:
+            if broker is not None and broker.error is None and group.name not in self._failed:
                 error = KgError(
                     f"{TOPIC} lacks what is needed to say when the offsets of group "
                     f"{group.name} expire.",
                     hint="Ask again: it may have changed while it was read.",
                 )
                 error.name = "INCOMPLETE_LOG"
-                self._problems.append((group, ItemError.of(error, Target(group=group.name))))
-
-    def finish(self) -> Expiries:
-        """Judge everything; problems of groups whose rules are all known don't matter."""
-        answers = {group.name: group.finish() for group in self.groups}
-        errors = (error for group, error in self._problems if not answers[group.name].is_known)
+                errors.append(ItemError.of(error, Target(group=group.name)))
         return Expiries(answers, list(dict.fromkeys(errors)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kgtool.model import GroupDescription
 from kgtool.queries.log.scan import GroupLog
@@ -12,22 +11,13 @@ from kgtool.retention.groups import classic_snapshot
 from kgtool.retention.rules import GroupSnapshot
 
 
-class Unread(Enum):
-    """The group's state is in a part of the log that was not read."""
-
-    UNREAD = 0
-
-
-UNREAD: Final = Unread.UNREAD
-
-
 class GroupState(NamedTuple):
     """``snapshot`` None: the coordinator does not know the group.
 
     ``may_subscribe_more``: a member's regular expression may match more topics than are known.
     """
 
-    snapshot: GroupSnapshot | None | Unread
+    snapshot: GroupSnapshot | None
     may_subscribe_more: bool = False
 
 
@@ -36,8 +26,8 @@ def state_of(
     log: GroupLog | None,
     is_whole: bool,
     topology: frozenset[str] | None = None,
-) -> GroupState:
-    """Combine the group's state and subscriptions.
+) -> GroupState | None:
+    """Combine the group's state and subscriptions; None: they are in a part of the log not read.
 
     :param log: what was read of the group's partition.
     :param is_whole: that was the whole partition.
@@ -54,11 +44,11 @@ def state_of(
     return _classic(description, log, is_whole)
 
 
-def _streams(description: GroupDescription, topology: frozenset[str] | None) -> GroupState:
+def _streams(description: GroupDescription, topology: frozenset[str] | None) -> GroupState | None:
     if description.is_empty:
         return GroupState(GroupSnapshot(r.TYPE_STREAMS))
     if topology is None:
-        return GroupState(UNREAD)
+        return None
     return GroupState(GroupSnapshot(r.TYPE_STREAMS, r.STATE_STABLE, subscribed_topics=topology))
 
 
@@ -80,7 +70,9 @@ def _consumer(description: GroupDescription, log: GroupLog | None, is_whole: boo
     return GroupState(snapshot, is_open)
 
 
-def _classic(description: GroupDescription, log: GroupLog | None, is_whole: bool) -> GroupState:
+def _classic(
+    description: GroupDescription, log: GroupLog | None, is_whole: bool
+) -> GroupState | None:
     state, protocol_type = description.state, description.protocol_type
     if state == r.STATE_EMPTY and protocol_type:
         return _empty_classic(description, log, is_whole)
@@ -93,14 +85,14 @@ def _classic(description: GroupDescription, log: GroupLog | None, is_whole: bool
 
 def _empty_classic(
     description: GroupDescription, log: GroupLog | None, is_whole: bool
-) -> GroupState:
+) -> GroupState | None:
     """Since when the group is Empty is only in its newest metadata record."""
     value = log.metadata(description.group) if log else None
     if value is None:
-        return GroupState(UNREAD)
+        return None
     if value.members:
         # The log is behind, or members joined after the group was described: read more, then
         # believe the log.
-        return GroupState(classic_snapshot(value) if is_whole else UNREAD)
+        return GroupState(classic_snapshot(value)) if is_whole else None
     snapshot = classic_snapshot(value)
     return GroupState(snapshot._replace(protocol_type=description.protocol_type))

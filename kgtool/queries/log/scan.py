@@ -49,13 +49,6 @@ Feed = Callable[[bytes], None]
 """Takes whole batches; raises the reason why the partition can't be read."""
 
 
-class Commit(NamedTuple):
-    """The newest record of an offset: when it was written, and the commit; None: a tombstone."""
-
-    written_ms: int
-    committed: CommittedOffset | None
-
-
 class _Raw(NamedTuple):
     position: int
     written_ms: int
@@ -174,19 +167,22 @@ class GroupLog:
 
     # --- questions -------------------------------------------------------------------------
 
-    def commit(self, group: str, partition: TopicPartition) -> Commit | None:
-        """Return the newest record of an offset that is in effect.
+    def commit(self, group: str, partition: TopicPartition) -> CommittedOffset | None:
+        """Return the newest commit of an offset; None: not in what was read, or deleted.
 
         :raises DecodeError: its value is of an unknown version.
         """
         raw = self._latest.get(_offset_key(group, partition))
-        if raw is None:
-            return None
-        record = decode(raw.key, raw.value)
+        record = None if raw is None else decode(raw.key, raw.value)
         if not isinstance(record, Record) or record.value is None:
-            return Commit(raw.written_ms, None)
+            return None
         own = record.value.expire_timestamp if record.version == 1 else None
-        return Commit(raw.written_ms, CommittedOffset(record.value.commit_timestamp, own))
+        return CommittedOffset(record.value.commit_timestamp, own)
+
+    def is_deleted(self, group: str, partition: TopicPartition) -> bool:
+        """Whether the newest record of an offset is a tombstone."""
+        raw = self._latest.get(_offset_key(group, partition))
+        return raw is not None and raw.value is None
 
     def is_pending(self, group: str, partition: TopicPartition) -> bool:
         """Whether an open transaction holds a commit for an offset."""

@@ -55,32 +55,32 @@ class _Search:
         self.partition = partition
         self.offset = offset
         self.low = log.start.leader_epoch or 0
-        self.high = self.low if log.end.leader_epoch is None else log.end.leader_epoch
-        self.has_failed = log.end.leader_epoch is None
+        self.high = log.end.leader_epoch
+        """None: it has failed."""
 
     @property
     def is_over(self) -> bool:
-        return self.has_failed or self.low >= self.high
+        return self.high is None or self.low >= self.high
 
     @property
     def middle(self) -> int:
-        return (self.low + self.high) // 2
+        return (self.low + (self.high or 0)) // 2
 
     @property
     def epoch(self) -> int | None:
-        return self.high if self.is_over and not self.has_failed else None
+        return self.high if self.is_over else None
 
     def learn(self, asked: int, answer: Any) -> None:
         """Narrow the search by where the largest epoch up to the one asked for ended."""
-        if isinstance(answer, KgError):
-            self.has_failed = True
+        if isinstance(answer, KgError) or self.high is None:
+            self.high = None
             return
         epoch, end = answer
         if end > self.offset:
             if self.low <= epoch < self.high:
                 self.high = epoch
             elif asked == self.middle:  # asking again would bring the same contradiction
-                self.has_failed = True
+                self.high = None
         elif asked >= self.low:
             self.low = asked + 1
 
