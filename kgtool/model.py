@@ -241,6 +241,11 @@ class OffsetRow(NamedTuple):
     is_pending: bool = False
     """A transaction is about to change it, whatever ``status`` says."""
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Its topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
 
 class GroupOffsets(NamedTuple):
     """One group's rows in Kafka's order: by member, then the partitions without an owner."""

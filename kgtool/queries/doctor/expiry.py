@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kgtool.model import GroupOffsets, OffsetRow, TopicPartition
+from kgtool.model import GroupOffsets, OffsetRow
 from kgtool.queries.cluster.broker_rules import BrokerRules
 from kgtool.queries.doctor.facts import Facts, is_abandoned
 from kgtool.queries.doctor.finding import NOTE, WARNING, Finding, file_name
@@ -49,18 +49,12 @@ def find_in_times(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
 
 def _in_use(facts: Facts, found: GroupOffsets) -> Iterator[_Row]:
     """Leave out topics that no member subscribes to, and deleted ones."""
-    group = found.description
-    known = facts.expiries.groups.get(group.group)
-    times = facts.times.get(group.group)
     for row in found.rows:
-        place = TopicPartition(row.topic, row.partition)
-        if known is None or place not in known.offsets:
-            continue
-        if row.status == "unknown-topic" or is_ghost(facts, group, row):
-            continue
-        expiry = known.offsets[place]
-        at = times.at.get(place) if isinstance(times, CommitTimes) else None
-        yield _Row(row, expiry, at.at_ms if at else expiry.committed_at_ms)
+        expiry = facts.expiry(row)
+        is_read = row.status != "unknown-topic" and not is_ghost(facts, found.description, row)
+        if expiry is not None and is_read:
+            at = facts.commit_time(row)
+            yield _Row(row, expiry, at.at_ms if at else expiry.committed_at_ms)
 
 
 def _is_due(facts: Facts, each: _Row) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Pause, gather, within
 from kgtool.errors import KgError
-from kgtool.model import GroupDescription, GroupOffsets, ItemError, Member, Target
+from kgtool.model import GroupDescription, GroupOffsets, ItemError, Member, OffsetRow, Target
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_rules import BrokerRules
@@ -16,11 +16,12 @@ from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.cluster.transactions import Transactions, open_transactions
 from kgtool.queries.doctor.broker_facts import BrokerFacts, fetch_broker_facts
 from kgtool.queries.groups.describe import describe_groups
-from kgtool.queries.log.commit_times import CommitTimes, commit_times, read_log
+from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_times, read_log
 from kgtool.queries.log.expiry import (
     SLACK_MS,
     USUAL_RETENTION_MS,
     Expiries,
+    Expiry,
     Question,
     find_expiries,
 )
@@ -67,6 +68,16 @@ class Facts(NamedTuple):
     later: Mapping[str, GroupDescription]
     topic_ids: Mapping[str, str | None]
     errors: list[ItemError]
+
+    def commit_time(self, row: OffsetRow) -> CommitTime | None:
+        """Return when a row was committed; None where the log does not tell."""
+        times = self.times.get(row.group)
+        return None if not isinstance(times, CommitTimes) else times.at.get(row.topic_partition)
+
+    def expiry(self, row: OffsetRow) -> Expiry | None:
+        """Return when a row expires; None where it was not asked for, or was deleted."""
+        known = self.expiries.groups.get(row.group)
+        return known.offsets.get(row.topic_partition) if known is not None else None
 
 
 def gather_facts(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
 from kgtool.queries.doctor.facts import Facts, is_abandoned
 from kgtool.queries.doctor.finding import IDLE, PROBLEM, WARNING, Finding, file_name
-from kgtool.queries.log.commit_times import CommitTimes
 from kgtool.retention.rules import RULE_COMMIT
 from kgtool.text import counted, moment
 
@@ -57,19 +57,14 @@ def is_ghost(facts: Facts, group: GroupDescription, row: OffsetRow) -> bool:
     if group.is_empty or group.is_rebalancing or not group.members or row.current_offset is None:
         return False
     if row.subscribed is None and any(member.subscribed_regex for member in group.members):
-        known = facts.expiries.groups.get(group.group)
-        place = TopicPartition(row.topic, row.partition)
-        expiry = known.offsets.get(place) if known is not None else None
+        expiry = facts.expiry(row)
         return expiry is not None and expiry.rule == RULE_COMMIT
     return row.subscribed is False
 
 
 def _ids(facts: Facts, row: OffsetRow) -> tuple[str | None, str | None]:
-    """Return the topic's id at the commit, and now; None where it is not known."""
-    times = facts.times.get(row.group)
-    if not isinstance(times, CommitTimes):
-        return None, facts.topic_ids.get(row.topic)
-    at = times.at.get(TopicPartition(row.topic, row.partition))
+    """Return the topic's id at the commit, and now; None where it is unknown."""
+    at = facts.commit_time(row)
     return at.topic_id if at else None, facts.topic_ids.get(row.topic)
 
 
@@ -125,11 +120,7 @@ def _two_logs(facts: Facts, group: GroupDescription, row: OffsetRow) -> dict[str
 
 def _last_commit(facts: Facts, rows: Sequence[OffsetRow]) -> str:
     """Return when the first of some rows was committed; ``TIME`` where that is unknown."""
-    times = facts.times.get(rows[0].group)
-    if not isinstance(times, CommitTimes):
-        return "TIME"
-    found = [times.at.get(TopicPartition(row.topic, row.partition)) for row in rows]
-    known = [at.at_ms for at in found if at is not None]
+    known = [at.at_ms for row in rows if (at := facts.commit_time(row)) is not None]
     return moment(min(known)) if len(known) == len(rows) else "TIME"
 
 
@@ -172,9 +163,7 @@ def ghost_topic(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
     """The group has dropped the topic: delete-offsets works on living groups (KIP-496)."""
-    known = facts.expiries.groups.get(group.group)
-    places = [TopicPartition(row.topic, row.partition) for row in rows]
-    dates = [known.offsets[p].expires_at_ms for p in places if known and p in known.offsets]
+    dates = [expiry.expires_at_ms for row in rows if (expiry := facts.expiry(row)) is not None]
     last = max((ms for ms in dates if ms is not None), default=None)
     lag = sum(max(row.lag or 0, 0) for row in rows)
     evidence = {
@@ -193,12 +182,11 @@ _WRONG = {"beyond-end": beyond_end, "before-start": before_start}
 
 def no_leader(groups: Sequence[GroupOffsets]) -> Iterator[Finding]:
     """Find partitions without a leader, and how many groups wait for them."""
-    waiting: dict[TopicPartition, int] = {}
+    waiting: Counter[TopicPartition] = Counter()
     for found in groups:
         for row in found.rows:
             if row.status == "no-leader":
-                place = TopicPartition(row.topic, row.partition)
-                waiting[place] = waiting.get(place, 0) + 1
+                waiting[row.topic_partition] += 1
     for place, count in sorted(waiting.items()):
         yield Finding(
             "no-leader", PROBLEM, f"{counted(count, 'group')} can't read it", {"groups": count},

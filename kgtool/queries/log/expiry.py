@@ -70,7 +70,7 @@ class Question(NamedTuple):
     def of_rows(cls, found: GroupOffsets) -> Question:
         """Make one of what ``describe_offsets`` has found of a group."""
         rows = (row for row in found.rows if row.current_offset is not None)
-        pending = {TopicPartition(row.topic, row.partition): row.is_pending for row in rows}
+        pending = {row.topic_partition: row.is_pending for row in rows}
         return cls(found.description, pending)
 
 
