@@ -154,12 +154,11 @@ def _one_cause(rows: list[Removal]) -> list[Removal]:
     """Make all removals of one group in one write explicit if one of them is."""
     if all(row.cause != r.CAUSE_EXPLICIT for row in rows):
         return rows
-    return [_explicit(row) for row in rows]
-
-
-def _explicit(row: Removal) -> Removal:
-    if row.cause in (r.CAUSE_CONVERTED, None):
-        return row
-    if row.topic is None:
-        row = row._replace(expires_at_ms=None, latency_ms=None)
-    return row._replace(cause=r.CAUSE_EXPLICIT)
+    found = []
+    for row in rows:
+        if row.cause in (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY):
+            row = row._replace(cause=r.CAUSE_EXPLICIT)
+            if row.topic is None:
+                row = row._replace(expires_at_ms=None, latency_ms=None)
+        found.append(row)
+    return found

@@ -9,7 +9,7 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, grouped, within
-from kgtool.errors import BrokerError, KgError
+from kgtool.errors import KgError
 from kgtool.model import Broker, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, metadata
@@ -74,7 +74,9 @@ def _placement(
 ) -> Placement:
     number = offsets_partition(group, len(partitions)) if partitions else None
     row = partitions.get(number) if number is not None else None
-    failed = isinstance(node, KgError)
+    error = node if isinstance(node, KgError) else None
+    if error is not None and error.code == codes.COORDINATOR_LOAD_IN_PROGRESS:
+        is_loading = True
     return Placement(
         group=group,
         hash=java_hash(group),
@@ -84,8 +86,8 @@ def _placement(
         leader_epoch=row.leader_epoch if row and row.leader_epoch >= 0 else None,
         replicas=tuple(row.replicas) if row else None,
         isr=tuple(row.isr) if row else None,
-        is_loading=True if failed and _is_loading(node) else is_loading,
-        error=ItemError.of(node, Target(group=group)) if isinstance(node, KgError) else None,
+        is_loading=is_loading,
+        error=None if error is None else ItemError.of(error, Target(group=group)),
     )
 
 
@@ -128,7 +130,3 @@ def _loading(
 _LOADING_KNOWN = (codes.NONE, codes.GROUP_ID_NOT_FOUND, codes.NOT_COORDINATOR,
                   codes.COORDINATOR_LOAD_IN_PROGRESS)  # fmt: skip
 """Answers to DescribeGroups that show whether a coordinator is loading."""
-
-
-def _is_loading(node: object) -> bool:
-    return isinstance(node, BrokerError) and node.code == codes.COORDINATOR_LOAD_IN_PROGRESS

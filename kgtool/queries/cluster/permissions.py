@@ -67,16 +67,13 @@ def _of_group(cluster: Cluster, group: str, errors: list[KgError]) -> Operation[
         errors.append(node)
         return None
     calls = []
-    modern = yield from version_of(node, consumer_group_describe.Request)
-    if isinstance(modern, int) and modern >= 0:
-        request = consumer_group_describe.Request(
-            group_ids=[group], include_authorized_operations=True
-        )
-        calls.append(Call(node, request))
-    classic = yield from version_of(node, describe_groups.Request)
-    if isinstance(classic, int) and classic >= 3:
-        asked = describe_groups.Request(groups=[group], include_authorized_operations=True)
-        calls.append(Call(node, asked))
+    for request, first_version in (
+        (consumer_group_describe.Request(group_ids=[group], include_authorized_operations=True), 0),
+        (describe_groups.Request(groups=[group], include_authorized_operations=True), 3),
+    ):
+        version = yield from version_of(node, request)
+        if isinstance(version, int) and version >= first_version:
+            calls.append(Call(node, request))
     found = None
     for reply in (yield from pipelined(calls)):
         if isinstance(reply, KgError):

@@ -296,21 +296,18 @@ def _classic_subscription(raw: bytes) -> tuple[str, ...] | None:
 
 
 def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
-    """Whether a member holds or subscribes to a topic; None where it can't be known.
+    """Whether a member owns partitions of a topic or subscribes to it; None where unknown.
 
-    A KIP-848 regex is resolved by the coordinator and not shown, so a topic that no member has
-    by name or by assignment is unknown as long as one of them subscribes by regex.
+    A KIP-848 regex is resolved by the coordinator and not shown, so for a topic that no member has
+    by name or by assignment it is unknown as long as one of them subscribes by regex.
     """
-    unknown = False
+    is_unknown = False
     for member in members:
-        if any(name == topic for name, _ in member.assignment):
+        if topic in dict(member.assignment) or topic in (member.subscribed or ()):
             return True
-        if member.subscribed is None:
-            unknown = True
-        elif topic in member.subscribed:
-            return True
-        unknown = unknown or member.subscribed_regex is not None
-    return None if unknown else False
+        if member.subscribed is None or member.subscribed_regex is not None:
+            is_unknown = True
+    return None if is_unknown else False
 
 
 def describe_with_type(
@@ -354,7 +351,7 @@ def is_held(member: Member, topic: str) -> bool:
     more; until that is so, the coordinator refuses by itself. A classic subscription that can't
     be read counts as one to everything (``ClassicGroup.isSubscribedToTopic``).
     """
-    if any(name == topic for name, _ in member.target or ()):
+    if topic in dict(member.target or ()):
         return True
     subscribed = is_subscribed([member], topic)
     if subscribed is None and member.subscribed is not None:
