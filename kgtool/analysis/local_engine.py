@@ -21,9 +21,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
-from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
-from kgtool.analysis.decode.job_progress import Counted
+from kgtool.analysis.decode.job_progress import LocalCounters
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
@@ -67,7 +67,7 @@ class LocalEngine(Engine):
     """Decodes, folds and keeps the tables."""
 
     def __init__(self, processes: int | None = None) -> None:
-        self.counted = Counted()
+        self.counted = LocalCounters()
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
         self._tables = _Kept()
@@ -84,7 +84,7 @@ class LocalEngine(Engine):
         decoded = [] if rows else [nothing(NO_PARTITION)]
         for blobs in self._each(decode, rows):
             decoded += blobs
-            self.counted.see([from_bytes(b.data) for b in blobs if b.kind == schema.KIND_QUALITY])
+            self.counted.add([from_bytes(b.data) for b in blobs if b.kind == schema.KIND_QUALITY])
         if self.keep_in is not None:
             _write(decoded, self.keep_in)
         decoded += _read(self.earlier)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.blobs import empty
-from kgtool.analysis.decode.commits import DecodeOptions
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
@@ -101,10 +101,10 @@ class Analysis:
         self.missing = reduce(or_, (file.missing for file in files), 0)
         self.overlapping = may_overlap(files)
         """Whether the same record may be there more than once."""
-        self._seen = None
+        self._already_read = None
         if state is not None:
             engine.earlier, engine.keep_in = state.earlier, state.run
-            self._seen = state.before.seen
+            self._already_read = state.before.offsets
             self.missing |= state.before.missing
             self.overlapping |= state.before.overlapping
         self.as_of_ms = as_of_ms
@@ -114,8 +114,8 @@ class Analysis:
     def notes(self) -> Any:
         """What was read of each file, and what was not. Reads the inputs."""
         detail = self.options.detail(self.basis.check_interval_ms)._replace(
-            whole=self.overlapping, by_producer=self.basis.rules.new_coordinator,
-            now_ms=time.time_ns() // 1_000_000, seen=self._seen,
+            keep_all=self.overlapping, by_producer=self.basis.rules.new_coordinator,
+            now_ms=time.time_ns() // 1_000_000, already_read=self._already_read,
         )  # fmt: skip
         found = self.engine.read(self.files, self.as_of_ms, detail)
         notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
@@ -169,7 +169,7 @@ class Analysis:
         basis, topics = self.basis, list(_topics(self.basis.topics))
         return FoldPlan(
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
-            self.options._replace(tally=None), self.overlapping,
+            self.options._replace(counters=None), self.overlapping,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
             frozenset(name for name, *_ in topics) if topics else None,

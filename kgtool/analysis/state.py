@@ -1,19 +1,18 @@
-"""``--state DIR``: what was decoded of a log so far, so that the next run reads only what is new.
+"""``--state DIR``: decoded records of earlier runs, so that the next run reads only new ones.
 
-DIR holds the decoded records of every run (``run-N``, Parquet of blobs) and ``state.json``: which
-offsets of which log partition they are, of which files, and by which options they were decoded.
-The fold runs over all of them, so the tables are those of one run over all input ever given.
-state.json comes last, once the tables are in their place; a run that was ended before counts for
-nothing.
+DIR holds the decoded records of every run (``run-N``, Parquet of blobs) and ``state.json``: their
+log offsets by partition, their files, and the options they were decoded by. The fold runs over all
+of them, so the tables are those of one run over all input ever given. state.json is written last,
+after the tables; a run that ended before that left nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.analysis.decode.already_read import Seen, merged
+from kgtool.analysis.decode.batches import Spans
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile, Inputs
@@ -22,6 +21,8 @@ from kgtool.analysis.spark.output_folder import Place
 from kgtool.errors import ConfigError, UsageError
 from kgtool.text import listed
 
+OffsetSpans = Mapping[int, Spans]
+"""By partition of ``__consumer_offsets``."""
 FILE = "state.json"
 FORMAT = 2
 _SHOWN = 3
@@ -31,27 +32,27 @@ class SavedState(NamedTuple):
     """The content of state.json."""
 
     options: dict[str, Any] | None = None
-    """By which options it was made."""
+    """Of the runs: ``state_options``."""
     cluster: dict[str, Any] | None = None
     """The newest cluster.json."""
     runs: Sequence[str] = ()
     """Folders of blobs."""
     files: Mapping[str, int] = {}
-    """What was read, and how many bytes of it."""
-    seen: Seen = {}
-    """Empty where the inputs are Parquet, whose rows may be in any order in any file."""
+    """Bytes read of each."""
+    offsets: OffsetSpans = {}
+    """Log offsets read; empty for Parquet, whose rows may be in any order in any file."""
     missing: int = 0
     overlapping: bool = False
     is_parquet: bool | None = None
     parts: Mapping[str, int] = {}
-    """How many Parquet files a run has, where that was noted."""
+    """Number of Parquet files of each run."""
 
 
 class State:
-    """A folder that goes on from run to run."""
+    """The folder, and one run that continues from it."""
 
     def __init__(self, place: Place, *, rebuild: bool) -> None:
-        """Look at what is there. Raises ConfigError if it is no state."""
+        """Read state.json. Raises ConfigError if the folder holds something else."""
         self._place = place
         raw = place.read(FILE)
         if raw is None and place.kind() == "full" and not all(map(_is_run, place.names())):
@@ -75,16 +76,16 @@ class State:
 
     @property
     def earlier(self) -> list[str]:
-        """Where the decoded records of the runs before are."""
+        """Folders of the decoded records of earlier runs."""
         return [f"{self._place.base}/{name}" for name in self.before.runs]
 
     @property
     def run(self) -> str:
-        """Where those of this run go."""
+        """Folder of those of this run."""
         return f"{self._place.base}/{self._run}"
 
     def unread(self, inputs: Inputs) -> Inputs:
-        """The inputs without what was read before; a note tells what is missing between.
+        """The inputs without files that were read before, and a note if the log has a gap.
 
         Raises UsageError for inputs that don't tell log offsets, ConfigError for those of another
         cluster.
@@ -96,16 +97,16 @@ class State:
         kinds |= set() if before.is_parquet is None else {before.is_parquet}
         if len(kinds) > 1:
             raise UsageError("--state takes Parquet or other inputs, not both in one folder.")
-        files = [_from(file, before.seen) for file in inputs.files]
+        files = [_resume(file, before.offsets) for file in inputs.files]
         self._inputs = inputs._replace(
             files=[file for file in files if before.files.get(file.path) != file.size],
             manifest=one_cluster(inputs.manifest, before.cluster),
-            notes=[*inputs.notes, *_gaps(files, before.seen)],
+            notes=[*inputs.notes, *_gaps(files, before.offsets)],
         )
         return self._inputs
 
     def check(self, options: dict[str, Any]) -> None:
-        """Refuse to go on with what was decoded by other options (UsageError)."""
+        """Refuse options other than those of the state (UsageError)."""
         there, self._options = self.before.options, options
         others = [
             name for name in options if there is not None and options[name] != there.get(name)
@@ -117,7 +118,7 @@ class State:
             )
 
     def commit(self, analysis: Any) -> None:
-        """Let the state be the one that this run has made. Raises OSError."""
+        """Write state.json, and remove what no run owns. Raises OSError."""
         before, files = self.before, self._inputs.files
         is_parquet = before.is_parquet
         parts = dict(before.parts)
@@ -127,7 +128,7 @@ class State:
         after = SavedState(
             self._options, self._inputs.manifest, [*before.runs, *([self._run] if files else [])],
             {**before.files, **{file.path: file.size for file in files}},
-            {} if is_parquet else _seen(analysis.notes, before.seen), analysis.missing,
+            {} if is_parquet else _spans(analysis.notes, before.offsets), analysis.missing,
             analysis.overlapping, is_parquet, parts,
         )  # fmt: skip
         content = {"kgtool_state": FORMAT, **after._asdict()}
@@ -137,8 +138,23 @@ class State:
                 self._place.remove(name)
 
 
-def _seen(notes: Any, before: Seen) -> Seen:
-    """The offsets read before, and those that these notes tell of; a file is one span."""
+def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same offsets in as few spans as possible.
+
+    >>> merge_spans([(5, 7), (0, 3), (3, 5), (9, 10)])
+    [(0, 7), (9, 10)]
+    """
+    merged: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((first, end))
+    return merged
+
+
+def _spans(notes: Any, before: OffsetSpans) -> OffsetSpans:
+    """The offsets read before, and those of the notes; a file is one span."""
     ends: dict[tuple[str, int], tuple[int, int]] = {}
     for row in notes.select(["path", "partition", "log_offset", "offset"]).to_pylist():
         path, partition, first, last = row.values()
@@ -147,16 +163,16 @@ def _seen(notes: Any, before: Seen) -> Seen:
             continue
         least, most = ends.get((path, partition), (first, last))
         ends[path, partition] = (min(least, first), max(most, last))
-    seen = {partition: list(spans) for partition, spans in before.items()}
+    offsets = {partition: list(spans) for partition, spans in before.items()}
     for (_, partition), (first, last) in ends.items():
-        seen.setdefault(partition, []).append((first, last + 1))
-    return {partition: merged(spans) for partition, spans in seen.items()}
+        offsets.setdefault(partition, []).append((first, last + 1))
+    return {partition: merge_spans(spans) for partition, spans in offsets.items()}
 
 
 def state_options(
     basis: BrokerSettings, scenarios: Sequence[Any], bucket_ms: int
 ) -> dict[str, Any]:
-    """By what a log is decoded and judged, as JSON has it."""
+    """The options that the state depends on, as in JSON."""
     return {
         "rules": basis.rules.name,
         "retention": [list(phase) for phase in basis.wrote],
@@ -171,9 +187,11 @@ def _parsed(place: Place, raw: bytes) -> SavedState:
         content = json.loads(raw)
         if content.pop("kgtool_state") != FORMAT:
             raise ValueError
-        seen = {int(number): [(a, b) for a, b in spans]
-                for number, spans in content.pop("seen").items()}  # fmt: skip
-        return SavedState(seen=seen, **content)
+        offsets = {
+            int(number): [(first, end) for first, end in spans]
+            for number, spans in content.pop("offsets").items()
+        }
+        return SavedState(offsets=offsets, **content)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ConfigError(
             f"{place.base}/{FILE} can't be read: give --rebuild to start again."
@@ -186,16 +204,18 @@ def _check_format(file: InputFile) -> None:
         raise UsageError(f"--state can't go on from {file.path}: it doesn't tell log offsets.")
 
 
-def _from(file: InputFile, seen: Seen) -> InputFile:
-    """A live cluster is read from where it was read to."""
+def _resume(file: InputFile, offsets: OffsetSpans) -> InputFile:
+    """A partition of a live cluster from where the last run ended."""
     if file.format != formats.CLUSTER.name:
         return file
-    here = [end for first, end in seen.get(file.partition, ()) if first <= file.base_offset < end]
-    return file._replace(base_offset=min(max(here, default=file.base_offset), file.size))
+    ends = [
+        end for first, end in offsets.get(file.partition, ()) if first <= file.base_offset < end
+    ]
+    return file._replace(base_offset=min(max(ends, default=file.base_offset), file.size))
 
 
-def _gaps(files: Sequence[InputFile], seen: Seen) -> list[str]:
-    """Where the log begins beyond what was read of it."""
+def _gaps(files: Sequence[InputFile], offsets: OffsetSpans) -> list[str]:
+    """A note if the log begins beyond the last offset read."""
     begins: dict[int, int] = {}
     for file in files:
         if file.format in (formats.SEGMENT.name, formats.CLUSTER.name):
@@ -204,7 +224,7 @@ def _gaps(files: Sequence[InputFile], seen: Seen) -> list[str]:
     gaps = [
         f"{partition} ({end:,} to {begin - 1:,})"
         for partition, begin in sorted(begins.items())
-        for end in [max((end for _, end in seen.get(partition, ())), default=begin)]
+        for end in [max((end for _, end in offsets.get(partition, ())), default=begin)]
         if begin > end
     ]
     if not gaps:

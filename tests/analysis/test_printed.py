@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.decode.decoder import RecordBlock
+from kgtool.analysis.decode.batches import RecordBlock
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.input.readers import text_ranges
 from kgtool.analysis.input.readers.ranges import _BETWEEN, parts, ranges, read_block

@@ -17,8 +17,8 @@ from kgtool.analysis.decode.batches import (
     REASON_RECORDS,
     read_chunk,
 )
-from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.decode.segments import (
     REASON_NO_BATCH,
     REASON_OLD_FORMAT,
@@ -42,7 +42,8 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[Note]]:
         if isinstance(part, Note):
             notes.append(part)
             continue
-        decoded, more = read_chunk(part)
+        block = read_chunk(part)
+        decoded, more = block.records, block.notes
         notes += more
         data = decoded.view.bytes.tobytes()
         for i in range(len(decoded.log_offset)):
@@ -252,5 +253,5 @@ def test_ranges_of_a_split_cover_the_file_and_cut_between_batches(
     for start, end in ranges:
         for part in segments.chunks(BytesIO(path.read_bytes()), start, end):
             assert isinstance(part, Chunk)
-            offsets += read_chunk(part)[0].log_offset.tolist()
+            offsets += read_chunk(part).records.log_offset.tolist()
     assert offsets == list(range(30))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis.decode.decoder import RecordBlock
+from kgtool.analysis.decode.batches import RecordBlock
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.input.readers import parquet_rows

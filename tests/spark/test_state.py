@@ -268,7 +268,7 @@ def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def seen(part: Any) -> Any:
         found = chunk(part)
-        read.append(len(found[0].log_offset))
+        read.append(len(found.records.log_offset))
         return found
 
     monkeypatch.setattr(decoder, "read_chunk", seen)

@@ -7,6 +7,7 @@ clients frame snappy as snappy-java does (xerial), librdkafka writes one bare bl
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE, decompress
 REASON_CRC = "wrong CRC"
 REASON_CODEC = "batch that can't be decompressed"
 REASON_RECORDS = "malformed records in a batch"
+UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS)
+"""Batches none of whose records is read."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -27,11 +30,15 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
 
+Spans = Sequence[tuple[int, int]]
+"""Ranges of log offsets, each [first, end), ascending and disjoint."""
+
+
 class LogRecords(NamedTuple):
-    """The records of a chunk in log order; arrays with one entry a record."""
+    """Records in log order; arrays with one entry a record."""
 
     view: View
-    """Where the keys and values lie."""
+    """The bytes of keys and values."""
     log_offset: Ints
     timestamp_ms: Ints
     producer_id: Ints
@@ -42,9 +49,9 @@ class LogRecords(NamedTuple):
     value_at: Ints
     value_size: Ints
     stretch: Ints | None = None
-    """Where other parts of the log may lie between two records, their numbers here differ."""
+    """Records with different numbers here may have others between them."""
     leader_epoch: Ints | None = None
-    """Of the partition's leader, and so of the coordinator that wrote the record."""
+    """Of the partition's leader, which is the coordinator that wrote the record."""
     producer_epoch: Ints | None = None
 
     def size(self, index: Ints) -> Ints:
@@ -52,10 +59,38 @@ class LogRecords(NamedTuple):
         sizes: Ints = self.key_size[index] + np.maximum(self.value_size[index], 0)
         return sizes
 
-    def only(self, which: Bools) -> LogRecords:
-        """Those for which ``which`` is set."""
-        columns: list[Any] = [None if each is None else each[which] for each in self[1:]]
+    def key_and_value(self, index: int) -> tuple[bytes, bytes | None]:
+        """Bytes of one record."""
+        data = self.view.memory()
+        key_at, value_at = int(self.key_at[index]), int(self.value_at[index])
+        key_size, value_size = int(self.key_size[index]), int(self.value_size[index])
+        key = bytes(data[key_at : key_at + key_size])
+        return key, None if value_size < 0 else bytes(data[value_at : value_at + value_size])
+
+    def filter(self, mask: Bools) -> LogRecords:
+        """The records for which ``mask`` is set."""
+        columns: list[Any] = [None if each is None else each[mask] for each in self[1:]]
         return LogRecords(self.view, *columns)
+
+    def without(self, spans: Spans) -> LogRecords:
+        """The records whose offsets are in none of these."""
+        known = np.zeros(len(self.log_offset), dtype=np.bool_)
+        for first, end in spans:
+            known |= (first <= self.log_offset) & (self.log_offset < end)
+        return self.filter(~known) if known.any() else self
+
+
+class RecordBlock(NamedTuple):
+    """Neighbouring records of one file."""
+
+    position: int
+    """Start of the block in the file."""
+    size: int
+    """Bytes in the file."""
+    records: LogRecords
+    notes: list[Note]
+    partition: int | None = None
+    """Of ``__consumer_offsets``, where a file holds several."""
 
 
 HEADER = np.dtype([
@@ -75,7 +110,20 @@ def read_headers(view: View, at: Ints) -> Headers:
     return view.structs(HEADER, at).astype(_INTS)
 
 
-def read_chunk(chunk: Chunk) -> tuple[LogRecords, list[Note]]:
+def drop_batches(chunk: Chunk, spans: Spans) -> Chunk:
+    """The chunk without the batches whose offsets are all in one of these."""
+    at = np.array(chunk.starts, dtype=np.int64)
+    headers = read_headers(View(chunk.data), at)
+    first = headers["base_offset"]
+    last = first + headers["last_offset_delta"]
+    known = np.zeros(len(at), dtype=np.bool_)
+    for start, end in spans:
+        known |= (start <= first) & (last < end)
+    size = headers["length"][~known] + PREFIX_SIZE
+    return chunk._replace(starts=at[~known].tolist(), size=int(size.sum()))
+
+
+def read_chunk(chunk: Chunk) -> RecordBlock:
     """Every record of the chunk's sound batches, and a note for each of the others."""
     view, at = View(chunk.data), np.array(chunk.starts, dtype=np.int64)
     headers = read_headers(view, at)
@@ -107,7 +155,7 @@ def read_chunk(chunk: Chunk) -> tuple[LogRecords, list[Note]]:
         leader_epoch=header["leader_epoch"].copy(),
         producer_epoch=header["producer_epoch"].copy(),
     )
-    return decoded, notes
+    return RecordBlock(chunk.position, chunk.size, decoded, notes)
 
 
 def _bad(headers: Headers, at: Ints, bad: Bools, reason: str, chunk: Chunk) -> list[Note]:
@@ -124,7 +172,7 @@ def _bad(headers: Headers, at: Ints, bad: Bools, reason: str, chunk: Chunk) -> l
 def _payloads(
     view: View, data: bytes, starts: Ints, ends: Ints, headers: Headers
 ) -> tuple[View, Ints, Ints, Bools]:
-    """Where each batch's records are, once those that are compressed are not any more."""
+    """Where each batch's records are after decompression."""
     readable = np.ones(len(starts), dtype=np.bool_)
     compressed = np.flatnonzero(headers["attributes"] & CODEC_MASK)
     if not compressed.size:

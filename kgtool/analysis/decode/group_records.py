@@ -1,6 +1,6 @@
-"""Decode the group's own records: rare, so one by one, by their schemas in ``kgtool.records``.
+"""The group's own records: rare, so decoded one by one, by their schemas in ``kgtool.records``.
 
-Only what decides about offsets is read: who is in the group and what it subscribes to.
+Only what decides about offsets is read: members and subscriptions.
 """
 
 from __future__ import annotations
@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from kgtool import records
+import numpy as np
+
+from kgtool import records as kafka_records
+from kgtool.analysis.decode.batches import LogRecords
+from kgtool.analysis.decode.segments import Notes
+from kgtool.analysis.decode.vector_reader import Bools, Ints
 from kgtool.errors import DecodeError
 from kgtool.records.subscription import subscribed_topics
 from kgtool.records.types import (
@@ -21,11 +26,12 @@ from kgtool.records.types import (
     STREAMS_TOPOLOGY,
 )
 
+REASON_VALUE = "malformed value"
 DECODED_TYPES: Final = frozenset(
     (*GROUP_TYPES, *MEMBER_TYPES, *CURRENT_ASSIGNMENT_TYPES, REGULAR_EXPRESSION, STREAMS_TOPOLOGY)
 )
 _WITH_VALUE: Final = (GROUP_METADATA, CONSUMER_MEMBER, REGULAR_EXPRESSION, STREAMS_TOPOLOGY)
-"""Of the others only the key matters, and that the value has a version that is known."""
+"""Of the others only the key matters, and that the value's version is known."""
 
 
 class GroupRecord(NamedTuple):
@@ -42,10 +48,41 @@ class GroupRecord(NamedTuple):
     regex: str | None = None
 
 
+def group_columns(
+    records: LogRecords, key_type: Ints, is_group: Bools, notes: Notes
+) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    """Columns of the group rows; and the group and index of each record that deletes a group."""
+    index: list[int] = []
+    details: list[dict[str, Any]] = []
+    damaged = 0
+    for at in np.flatnonzero(is_group & np.isin(key_type, list(DECODED_TYPES))).tolist():
+        try:
+            record = decode(int(key_type[at]), *records.key_and_value(at))
+        except ValueError:
+            damaged += 1
+            continue
+        index.append(at)
+        details.append(record._asdict())
+    notes.skip(REASON_VALUE, damaged)
+    rows = np.array(index, dtype=np.int64)
+    groups = [str(detail.pop("group")) for detail in details]
+    tombstone = records.value_size[rows] < 0
+    columns = {
+        "index": rows,
+        "key_type": key_type[rows].astype(np.int32),
+        "group": groups,
+        "tombstone": tombstone,
+        "detail": details,
+        "bytes": records.size(rows),
+    }
+    deletes = np.flatnonzero(tombstone & np.isin(key_type[rows], GROUP_TYPES))
+    return columns, [(groups[at], index[at]) for at in deletes]
+
+
 def decode(key_type: int, key: bytes, value: bytes | None) -> GroupRecord:
     """The record of a type in DECODED_TYPES; ValueError if it is damaged."""
     try:
-        found: Any = records.decode(key, value if key_type in _WITH_VALUE else None)
+        found: Any = kafka_records.decode(key, value if key_type in _WITH_VALUE else None)
     except DecodeError as error:
         raise ValueError(str(error)) from None
     if value is not None and key_type not in _WITH_VALUE and value[:2] != b"\0\0":
@@ -92,7 +129,7 @@ def _texts(values: Iterable[str]) -> list[str]:
 
 
 def _text(value: Any) -> Any:
-    """Bytes that are no UTF-8 become U+FFFD, as in ``offsets.strings``; None stays."""
+    """Bytes that are not UTF-8 become U+FFFD, as in ``offset_records.strings``; None stays."""
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "surrogateescape").decode(errors="replace")

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
-from kgtool.analysis.decode.batches import LogRecords
+from kgtool.analysis.decode.batches import LogRecords, Spans
+from kgtool.analysis.decode.job_progress import ReadCounters
 from kgtool.analysis.decode.segments import Note
+from kgtool.analysis.decode.vector_reader import Bools, Ints
 
 AHEAD_MS = 86_400_000
-"""How far clocks may differ."""
+"""Largest plausible difference between clocks."""
 MAX_NOTES = 100
-"""Notes a file and chunk; damage beyond that is told as one."""
+"""Of a chunk; further ones are summed up in one."""
+
+
+class DecodeOptions(NamedTuple):
+    """Which records the tables need, beyond live offsets and tombstones."""
+
+    check_intervals_ms: tuple[int, ...] = ()
+    """Two commits of a key with a check between them, at a multiple of one of these, are both
+    kept; else only the last one before a tombstone is."""
+    bucket_ms: int | None = None
+    """Time bucket for counting each group's records; None: don't count."""
+    counters: ReadCounters | None = None
+    """Progress of the job."""
+    keep_all: bool = False
+    """Keep every record, because other inputs may have the same ones."""
+    now_ms: int | None = None
+    """Records more than a day later than this were written with a wrong clock."""
+    by_producer: bool = True
+    """Commits with a producer id are transactional, as for the new coordinator; else those in a
+    transactional batch are."""
+    already_read: Mapping[int, Spans] | None = None
+    """Log offsets to leave out, by partition."""
 
 
 class Source(NamedTuple):
@@ -28,11 +51,11 @@ class Source(NamedTuple):
 
 
 def file_row(source: Source) -> Any:
-    """The quality row that every file has, also one with nothing in it."""
+    """The quality row that every file has, even an empty one."""
     return rows(source, schema.KIND_QUALITY, 1, {"path": [source.path], "records": [0]})
 
 
-def batches(
+def record_rows(
     source: Source, kind: str, records: LogRecords, columns: dict[str, Any]
 ) -> Iterator[Any]:
     """One Arrow batch of the records at ``columns["index"]``, with the columns of its kind."""
@@ -61,9 +84,11 @@ def _column(values: Any, kind: Any) -> Any:
     return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
 
 
-def read_row(source: Source, records: LogRecords, size: int, lost: int, now_ms: int | None) -> Any:
-    """The quality row that counts what was read; ``lost`` records more could not be used."""
-    # A place in a file is no offset.
+def read_row(
+    source: Source, records: LogRecords, size: int, skipped: int, now_ms: int | None
+) -> Any:
+    """The quality row that counts the records read and those skipped."""
+    # A position in a file is not an offset.
     has_offsets = len(records.log_offset) and not source.missing & (
         missing_data.TIMES | missing_data.PLACES
     )
@@ -76,7 +101,7 @@ def read_row(source: Source, records: LogRecords, size: int, lost: int, now_ms: 
         "timestamp_ms": [int(past.max()) if len(past) else None],
         "first_ms": [int(at_ms.max()) if len(past) < len(at_ms) else None],
         "commits": [len(at_ms) - len(past)],
-        "records": [len(at_ms) + lost],
+        "records": [len(at_ms) + skipped],
         "bytes": [size],
         "missing": [source.missing],
     }
@@ -84,7 +109,7 @@ def read_row(source: Source, records: LogRecords, size: int, lost: int, now_ms: 
 
 
 def epoch_rows(source: Source, records: LogRecords) -> Iterator[Any]:
-    """A row for the first record of each epoch of the partition's leader."""
+    """A row for the first record of each leader epoch."""
     if records.leader_epoch is None or not len(records.log_offset):
         return
     epoch, first = np.unique(records.leader_epoch, return_index=True)
@@ -96,14 +121,8 @@ def epoch_rows(source: Source, records: LogRecords) -> Iterator[Any]:
     yield rows(source, schema.KIND_EPOCH, len(first), columns)
 
 
-def note_lost(notes: list[Note], reason: str, count: int, position: int) -> None:
-    """Note records that can't be used, if there are any."""
-    if count:
-        notes.append(Note(reason, position, 0, count))
-
-
 def note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:
-    """The quality rows that say what was not read."""
+    """Quality rows of what was not read."""
     if not notes:
         return
     if len(notes) > MAX_NOTES:
@@ -120,3 +139,23 @@ def note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:
         "damage": [note.damage for note in notes],
     }
     yield rows(source, schema.KIND_QUALITY, len(notes), columns)
+
+
+def count_rows(
+    source: Source, records: LogRecords, index: Ints, group: Any, is_commit: Bools, bucket_ms: int
+) -> Iterator[Any]:
+    """Records, commits and bytes of each group (an Arrow array) in each time bucket."""
+    if not len(index):
+        return
+    group = group.dictionary_encode()
+    times, bucket = np.unique(records.timestamp_ms[index] // bucket_ms, return_inverse=True)
+    groups = len(group.dictionary)
+    pairs, code = np.unique(bucket * groups + group.indices.to_numpy(), return_inverse=True)
+    columns = {
+        "timestamp_ms": times[pairs // groups] * bucket_ms,
+        "group": group.dictionary.take(pa.array(pairs % groups)),
+        "commits": np.bincount(code, is_commit).astype(np.int64),
+        "records": np.bincount(code),
+        "bytes": np.bincount(code, records.size(index)).astype(np.int64),
+    }
+    yield rows(source, schema.KIND_COUNT, len(pairs), columns)

@@ -9,7 +9,7 @@ where the chain of lengths breaks the reader looks for the next batch whose CRC 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -33,16 +33,29 @@ _prefix = struct.Struct(">qiib").unpack_from
 
 
 class Note(NamedTuple):
-    """Something about a file that the quality table tells."""
+    """Part of a file that was not read, for the quality table."""
 
     reason: str
     position: int
     """Bytes from the start of the file."""
     size: int = 0
-    """Bytes that it is about."""
+    """Bytes not read."""
     records: int = 0
     damage: bool = True
-    """Whether something was lost that ought to be readable."""
+    """Whether it should have been readable."""
+
+
+class Notes(list[Note]):
+    """Notes about the records of one chunk."""
+
+    def __init__(self, position: int, notes: Iterable[Note] = ()) -> None:
+        super().__init__(notes)
+        self.position = position
+
+    def skip(self, reason: str, records: int, *, damage: bool = True) -> None:
+        """Note records that can't be used, if there are any."""
+        if records:
+            self.append(Note(reason, self.position, 0, records, damage))
 
 
 class Chunk(NamedTuple):
@@ -54,6 +67,8 @@ class Chunk(NamedTuple):
     starts: list[int]
     """Where the batches start in ``data``; they end before the next one or ``data``'s end, but
     for gaps that were noted."""
+    size: int
+    """Bytes of these batches."""
 
 
 class Scan(NamedTuple):
@@ -98,7 +113,7 @@ def chunks(file: IO[bytes], start: int, end: int) -> Iterator[Chunk | Note]:
             # It was that batch's length that led astray: look for the next one behind its head.
             stop = found.starts.pop()
         if found.starts:
-            yield Chunk(at, data[:stop], found.starts)
+            yield Chunk(at, data[:stop], found.starts, stop)
         at, size = at + stop, max(CHUNK_BYTES, found.need)
         if not is_broken:
             continue

@@ -10,8 +10,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds
-from kgtool.analysis.decode.commits import DecodeOptions
-from kgtool.analysis.decode.job_progress import Tally
+from kgtool.analysis.decode.job_progress import ReadCounters
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, decode_texts
 from kgtool.analysis.fold.families import fold
@@ -32,7 +32,7 @@ class TableOptions(NamedTuple):
     """How far ahead to look for losses."""
     bucket_ms: int | None = None
     """For metrics."""
-    tally: Tally | None = None
+    counters: ReadCounters | None = None
     """Counts what workers read."""
     days: int = 7
     """How many days ahead get a row each."""
@@ -47,7 +47,7 @@ class TableOptions(NamedTuple):
         """Which superseded commits the tables need, with that interval of the brokers' checks."""
         grids = {scenario.interval_ms for scenario in self.scenarios}
         grids |= {interval_ms} if self.gaps else set()
-        return DecodeOptions(tuple(sorted(grids)), self.bucket_ms, self.tally)
+        return DecodeOptions(tuple(sorted(grids)), self.bucket_ms, self.counters)
 
 
 class FoldPlan(NamedTuple):

@@ -10,9 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
 from kgtool.analysis.decode.blobs import Kinds, empty, release
-from kgtool.analysis.decode.decoder import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, encode_texts, ints
 from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.records.types import GROUP_TYPES
@@ -23,8 +21,6 @@ _NUMBERS = (
 )  # fmt: skip
 SUCCESSOR_DROPPED = "successor_dropped"
 """A column of the rows that ``compact`` kept."""
-UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
-"""Reasons whose records are not counted as read."""
 
 
 class OffsetRecords(NamedTuple):

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
-from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs, is_remote, local_path
 from kgtool.analysis.input.input_files import InputFile
@@ -162,7 +162,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 def _records(rows: Sequence[Any]) -> Iterator[Any]:
     """Every record of these ranges."""
     target = schema.arrow(COLUMNS)
-    for batch in decode_splits(rows, None, DecodeOptions(whole=True), parts):
+    for batch in decode_splits(rows, None, DecodeOptions(keep_all=True), parts):
         if len(batch) and batch["kind"][0].as_py() in _KINDS:
             yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
 

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import from_bytes
-from kgtool.analysis.decode.commits import DecodeOptions
-from kgtool.analysis.decode.job_progress import State, Tally
+from kgtool.analysis.decode.job_progress import ReadCounters, State
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import InputFile
 from kgtool.analysis.pipeline import Best, Engine, MapBatches, Order, PostProcess
@@ -197,9 +197,9 @@ class SparkEngine(Engine):
 class Watch:
     """Tells the state of one session's jobs."""
 
-    def __init__(self, session: Any, tally: Tally, total_bytes: int) -> None:
+    def __init__(self, session: Any, counters: ReadCounters, total_bytes: int) -> None:
         self._tracker = session.sparkContext.statusTracker()
-        self._tally = tally
+        self._counters = counters
         self._total_bytes = total_bytes
 
     def look(self) -> State | None:
@@ -213,7 +213,7 @@ class Watch:
             return None
         known = [stage for stage in stages if stage is not None]
         return State(
-            self._tally.records.value, self._tally.bytes.value, self._total_bytes,
+            self._counters.records.value, self._counters.bytes.value, self._total_bytes,
             sum(stage.numCompletedTasks for stage in known),
             sum(stage.numTasks for stage in known),
         )  # fmt: skip

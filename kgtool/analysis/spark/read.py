@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import nothing
-from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, split_of, split_rows

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgtool.analysis import missing_data
-from kgtool.analysis.decode.commits import DecodeOptions
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, TOPIC, InputFile, Inputs
 from kgtool.analysis.input.readers import parquet_rows

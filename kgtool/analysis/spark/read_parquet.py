@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from kgtool.analysis.decode.commits import DecodeOptions
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input.input_files import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.spark.blob_rows import BLOBS, packed

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.decode.commits import DecodeOptions
 from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import InputFile, unquoted
 from kgtool.analysis.input.readers.ranges import RemoteRange, parts, ranges, split_of

@@ -10,11 +10,14 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
+from kgtool.analysis.decode.batches import UNREAD_BATCHES
+from kgtool.analysis.decode.decoder import REASON_AFTER
 from kgtool.analysis.decode.segments import REASON_TRUNCATED
-from kgtool.analysis.fold.log import UNREAD_BATCHES
 from kgtool.analysis.input.input_files import SEGMENT
 from kgtool.analysis.words import count
 
+NOT_READ = (*UNREAD_BATCHES, REASON_AFTER)
+"""Reasons whose records are not counted as read."""
 _AGGREGATES = (
     ("records", "sum"), ("bytes", "sum"), ("position", "min"), ("damage", "any"),
     ("log_offset", "min"), ("offset", "max"), ("partition", "min"), ("partition", "max"),
@@ -44,9 +47,9 @@ def _earlier_segments(paths: Iterable[str]) -> set[str]:
 def _row(path: str, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, Any]:
     """A file, of what was read (reason None) and of what was not."""
     unread = [part for part in parts if part["reason"] is not None]
-    batches = [part for part in parts if part["reason"] in (None, *UNREAD_BATCHES)]
+    batches = [part for part in parts if part["reason"] in (None, *NOT_READ)]
     # Bytes of batches within a chunk are counted with the chunk.
-    chunks = [part for part in parts if part["reason"] not in UNREAD_BATCHES]
+    chunks = [part for part in parts if part["reason"] not in NOT_READ]
     total = sum(part["records_sum"] or 0 for part in batches)
     skipped = sum(part["records_sum"] or 0 for part in unread)
     first, last = ([part[name] for part in parts if part[name] is not None]

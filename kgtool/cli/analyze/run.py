@@ -71,8 +71,8 @@ def _analyze(
         output.failed(_failure(problem))
     start = "Starting" if spark is None else "Starting Spark"
     with AnalyzeProgress(output, start) as progress:
-        engine, tally = _engine(spark, inputs, settings, progress)
-        table_options = _table_options(options, scenarios, is_whatif)._replace(tally=tally)
+        engine, counters = _engine(spark, inputs, settings, progress)
+        table_options = _table_options(options, scenarios, is_whatif)._replace(counters=counters)
         if options["out"] is not None:
             session = getattr(engine, "session", None)
             options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
@@ -108,15 +108,15 @@ def _engine(
         local.counted.total_bytes = _total_bytes(inputs)
         progress.look = local.counted.look
         return local, None
-    from kgtool.analysis.decode.job_progress import Tally
+    from kgtool.analysis.decode.job_progress import ReadCounters
     from kgtool.analysis.spark.engine import SparkEngine, Watch
 
     session = spark.start()
-    tally = Tally.of(session)
-    progress.look = Watch(session, tally, _total_bytes(inputs)).look
+    counters = ReadCounters.of(session)
+    progress.look = Watch(session, counters, _total_bytes(inputs)).look
     engine = SparkEngine(session, settings)
     spark.free = engine.free
-    return engine, tally
+    return engine, counters
 
 
 def _table_options(options: dict[str, Any], scenarios: tuple[Any, ...], is_whatif: bool) -> Any:

@@ -24,9 +24,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgtool.analysis.decode.batches import REASON_CRC
-from kgtool.analysis.decode.commits import REASON_KEY, REASON_VALUE
 from kgtool.analysis.decode.decoder import REASON_MARKER, REASON_UNKNOWN_KEY
 from kgtool.analysis.decode.group_records import DECODED_TYPES
+from kgtool.analysis.decode.offset_records import REASON_KEY, REASON_VALUE
 from kgtool.analysis.decode.segments import REASON_TRUNCATED
 from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.readers.formatter_text import group_value

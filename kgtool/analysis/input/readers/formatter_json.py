@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kgtool.analysis.decode.commits import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
 from kgtool.analysis.decode.decoder import REASON_UNKNOWN_KEY
+from kgtool.analysis.decode.offset_records import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
 from kgtool.analysis.input.readers.reencode import (
     NOT_A_RECORD,
     PrintedRecords,

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis.decode.batches import LogRecords
+from kgtool.analysis.decode.batches import LogRecords, RecordBlock
 from kgtool.analysis.decode.blobs import Blob
-from kgtool.analysis.decode.commits import DecodeOptions
-from kgtool.analysis.decode.decoder import RecordBlock, decode_part
-from kgtool.analysis.decode.rows import Source
+from kgtool.analysis.decode.decoder import decode_content
+from kgtool.analysis.decode.rows import DecodeOptions, Source
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import Ints, View
 from kgtool.analysis.input import formats
@@ -150,7 +149,7 @@ def decode_rows(
     for table in tables:
         for path, piece in _pieces(pa.table(table)):
             source = Source(unquoted(path), NO_PARTITION, missing)
-            yield from decode_part(source, piece, as_of_ms, detail)
+            yield from decode_content(source, piece, as_of_ms, detail)
 
 
 def _pieces(table: Any) -> Iterator[tuple[str, RecordBlock]]:

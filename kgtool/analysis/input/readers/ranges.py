@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.decoder import Content, RecordBlock
+from kgtool.analysis.decode.batches import RecordBlock
+from kgtool.analysis.decode.decoder import Content
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import SEGMENT, TOPIC, InputFile
