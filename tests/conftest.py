@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.support import brokers, clients, record, schemas, seeds, thorough
 from tests.support.outcomes import outcome, pytest_terminal_summary
 from tests.support.warm import warm_tools
@@ -106,32 +106,32 @@ def _exceptions_of_their_own_jvm(
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[Callable[[Cluster], Cluster]]:
+def warm() -> Iterator[Callable[[Sandbox], Sandbox]]:
     """Lets ``run_tool`` of a cluster do without a JVM for each run."""
     with warm_tools() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def kafka(warm: Callable[[Cluster], Cluster]) -> Cluster:
+def kafka(warm: Callable[[Sandbox], Sandbox]) -> Sandbox:
     """A running Kafka 4.3.1 with one broker, shared by the whole run: don't kill it."""
     return warm(brokers.shared_broker("4.3.1"))
 
 
 @pytest.fixture(scope="session")
-def kafka_391() -> Cluster:
+def kafka_391() -> Sandbox:
     """A running Kafka 3.9.1 with the old group coordinator, shared like ``kafka``."""
     return brokers.shared_broker("3.9.1")
 
 
 @pytest.fixture(scope="session")
-def bootstrap(kafka: Cluster) -> str:
+def bootstrap(kafka: Sandbox) -> str:
     """The address of ``kafka``."""
     return kafka.bootstrap
 
 
 @pytest.fixture(scope="session")
-def kafka_tool(kafka: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
+def kafka_tool(kafka: Sandbox) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Kafka's own kafka-consumer-groups on ``kafka``: ``kafka_tool("--list").stdout``."""
     return lambda *args: kafka.run_tool("kafka-consumer-groups", *args)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.seeding.seed import seed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def seeded(home: Path) -> Iterator[str]:
-    with Cluster.start("default", root=home / "kgtool" / "sandbox") as cluster:
+    with Sandbox.start("default", root=home / "kgtool" / "sandbox") as cluster:
         seed(cluster)
         yield cluster.bootstrap
 

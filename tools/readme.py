@@ -136,12 +136,12 @@ def refresh(page: Path, bootstrap: str, folder: Path) -> list[str]:
 
 def main() -> int:
     """Rewrite the pages."""
-    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox.cluster import Sandbox
     from kgtool.sandbox.seeding.seed import seed
 
     with tempfile.TemporaryDirectory(prefix="kgtool-readme-") as name:
         folder = Path(name)
-        with Cluster.start("readme", root=folder / "state") as cluster:
+        with Sandbox.start("readme", root=folder / "state") as cluster:
             seed(cluster)
             for page in PAGES:
                 work = folder / page.stem

@@ -1,5 +1,5 @@
 """A real Apache Kafka on this machine: no Docker, no root, nothing left behind.
 
-``cluster.Cluster`` starts, kills and stops brokers; ``seed`` fills one with the groups that an
+``cluster.Sandbox`` starts, kills and stops brokers; ``seed`` fills one with the groups that an
 admin really meets; ``jars`` and ``java`` find what is needed to run Kafka at all.
 """

@@ -2,12 +2,12 @@
 
 ::
 
-    with Cluster.start("mine", brokers=3) as kafka:
+    with Sandbox.start("mine", brokers=3) as kafka:
         kafka.bootstrap                                   # '127.0.0.1:21000,…'
         kafka.run_tool("kafka-consumer-groups", "--list") # Kafka's own tool
         kafka.kill(2); kafka.restart(2)
 
-Brokers outlive the Python that started them; ``Cluster.attach`` finds them again by name.
+Brokers outlive the Python that started them; ``Sandbox.attach`` finds them again by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def new_cluster_id() -> str:
             return text
 
 
-class Cluster:
+class Sandbox:
     """A running (or stopped, with its data kept) sandbox; make one with `start` or `attach`."""
 
     def __init__(self, folder: Path, current: SandboxState, reporter: Reporter = QUIET) -> None:
@@ -66,7 +66,7 @@ class Cluster:
         directory: Path | None = None,
         root: Path | None = None,
         reporter: Reporter = QUIET,
-    ) -> Cluster:
+    ) -> Sandbox:
         """Start a cluster and wait until it answers.
 
         The remains of an earlier one of the same name are removed first; one that is alive is a
@@ -102,7 +102,7 @@ class Cluster:
     @classmethod
     def attach(
         cls, name: str = "default", *, root: Path | None = None, reporter: Reporter = QUIET
-    ) -> Cluster | None:
+    ) -> Sandbox | None:
         """The cluster of that name, dead or alive; None if there is none."""
         folder = sandbox_dir(name, root)
         found = state.load(folder)
@@ -265,7 +265,7 @@ class Cluster:
         """Save that the sandbox has been seeded."""
         self._remember(seeded=True)
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Sandbox:
         return self
 
     def __exit__(self, *_: object) -> None:

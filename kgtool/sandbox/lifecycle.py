@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kgtool.errors import SandboxError
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.install.jars import DEFAULT_VERSION, pins
 from kgtool.sandbox.paths import locked, sandbox_dir
 from kgtool.sandbox.reporter import Reporter
@@ -22,7 +22,7 @@ def up(
     version: str | None = None,
     config: Mapping[str, str] | None = None,
     directory: Path | None = None,
-) -> Cluster:
+) -> Sandbox:
     """Start a sandbox, or find the one that runs; None: as it is, else the default.
 
     One whose brokers were all killed is removed first; one that lost some of its brokers, or was
@@ -31,9 +31,9 @@ def up(
     with locked(sandbox_dir(name) / "up.lock"):
         if version is not None:
             pins(version)
-        found = Cluster.attach(name, reporter=reporter)
+        found = Sandbox.attach(name, reporter=reporter)
         if found is None or _remove_if_killed(found, reporter):
-            return Cluster.start(
+            return Sandbox.start(
                 name,
                 brokers=brokers or 1,
                 version=version or DEFAULT_VERSION,
@@ -50,7 +50,7 @@ def up(
         return found
 
 
-def _remove_if_killed(cluster: Cluster, reporter: Reporter) -> bool:
+def _remove_if_killed(cluster: Sandbox, reporter: Reporter) -> bool:
     """Remove a sandbox if it was killed, or was killed during its start; return whether it was."""
     alive = len(cluster.dead()) < len(cluster.nodes)
     if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
@@ -61,7 +61,7 @@ def _remove_if_killed(cluster: Cluster, reporter: Reporter) -> bool:
 
 
 def _refuse_other_settings(
-    cluster: Cluster,
+    cluster: Sandbox,
     brokers: int | None,
     version: str | None,
     config: Mapping[str, str] | None,

@@ -12,7 +12,7 @@ from kgtool.config import Settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
 from kgtool.sandbox import processes
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.install.jars import class_path
 from kgtool.sandbox.tools import tool_class
 from tests.support import clients
@@ -29,7 +29,7 @@ SCRIPT_FLAGS = (
 class World:
     """One broker and the folder for what commands leave."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Sandbox, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
         self.bootstrap = cluster.bootstrap
@@ -73,7 +73,7 @@ def world(name: str, heap: str = "1g") -> Iterator[World]:
     """Start a broker with a JVM like that of a real one, and stop it at the end."""
     os.environ["KAFKA_HEAP_OPTS"] = f"-Xmx{heap} -XX:TieredStopAtLevel=4"
     with tempfile.TemporaryDirectory(prefix="kgtool-bench-") as folder:
-        with Cluster.start(f"bench-{name}", root=Path(folder) / "state") as cluster:
+        with Sandbox.start(f"bench-{name}", root=Path(folder) / "state") as cluster:
             yield World(cluster, Path(folder))
         processes.end([Path(folder)])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
 
 HERE = Path(__file__).parent
@@ -25,16 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(params=["4.3.1", "3.9.1"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
+def cluster(request: pytest.FixtureRequest) -> Sandbox:
     """The new coordinator, and the old one."""
     name = {"4.3.1": "kafka", "3.9.1": "kafka_391"}[request.param]
-    found: Cluster = request.getfixturevalue(name)
+    found: Sandbox = request.getfixturevalue(name)
     return found
 
 
 @pytest.fixture
 def kgtool(
-    cluster: Cluster,
+    cluster: Sandbox,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgtool.queries.offsets.adaptive_batches import FIRST
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.test_cleanup import commit_all
 from tests.changes import world
 from tests.cli import run
@@ -150,7 +150,7 @@ SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 
 
-def test_configs_leave_what_somebody_has_set(asked: Asked, kafka: Cluster) -> None:
+def test_configs_leave_what_somebody_has_set(asked: Asked, kafka: Sandbox) -> None:
     group = clients.unique("agreed")
 
     def theirs() -> dict[str, str]:

@@ -25,7 +25,7 @@ from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.sandbox.broker import free_ports
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.pseudo import Terminal
 from tests.cli.run import Result, call, command_line
 from tests.support import brokers, clients
@@ -41,7 +41,7 @@ USER = f"alice-{os.environ.get('PYTEST_XDIST_WORKER', 'master')}"
 
 
 @pytest.fixture(scope="session")
-def guarded() -> tuple[Cluster, str]:
+def guarded() -> tuple[Sandbox, str]:
     """A broker that asks its ACLs, and the address where users log in."""
     (port,) = free_ports(1)
     place = f"LOGIN://127.0.0.1:{port}"
@@ -131,7 +131,7 @@ def _every(kind: ResourceType, name: str) -> AclBindingFilter:
 
 @pytest.fixture
 def here(
-    guarded: tuple[Cluster, str],
+    guarded: tuple[Sandbox, str],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -417,7 +417,7 @@ def test_a_backup_says_that_a_topic_is_hidden_from_it(
 
 
 def test_a_last_use_that_is_unknown_counts_as_recent(
-    here: Guarded, guarded: tuple[Cluster, str], tmp_path: Path
+    here: Guarded, guarded: tuple[Sandbox, str], tmp_path: Path
 ) -> None:
     """Without READ on __consumer_offsets no one can tell: the name is to be typed."""
     name = here.group("DESCRIBE", "DELETE")
@@ -439,7 +439,7 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
 
 
 def test_a_policy_may_refuse_what_undo_may_not_cover(
-    here: Guarded, guarded: tuple[Cluster, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Guarded, guarded: tuple[Sandbox, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log of the group can't be read: whether it has more offsets is unknown."""
     name = here.group("DESCRIBE", "DELETE")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.test_cleanup import Scene, load, statuses
 from tests.broker.test_many_brokers import Three, settled  # noqa: F401
 from tests.changes import world
@@ -47,7 +47,7 @@ def test_a_broker_dies_in_the_middle(settled: Three, tmp_path: Path) -> None:  #
     assert here.offsets() == before
 
 
-def test_the_old_coordinator(kafka_391: Cluster, tmp_path: Path) -> None:
+def test_the_old_coordinator(kafka_391: Sandbox, tmp_path: Path) -> None:
     here = Scene(kafka_391.bootstrap, tmp_path, 5)
     before = here.offsets()
     plan = here.plan("--idle", "1ms", "--no-rebuild")

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.changes import world
 from tests.changes.world import Run, seen
 from tests.support import clients
@@ -45,10 +45,10 @@ def write_offset(bootstrap: str, group: str, topic: str, partition: int, offset:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     root = tmp_path_factory.mktemp("orphans")
     config = {"offsets.topic.num.partitions": "4"}
-    with Cluster.start("orphans", version="4.3.1", root=root, config=config) as cluster:
+    with Sandbox.start("orphans", version="4.3.1", root=root, config=config) as cluster:
         ready.wait_for_coordinators(cluster.state)
         address = cluster.bootstrap
         clients.create_topic(address, LIVE, 2)
@@ -65,7 +65,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class Scene:
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Sandbox, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
         self.journal = folder / "journal"
@@ -89,7 +89,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(broker: Cluster, tmp_path: Path) -> Scene:
+def scene(broker: Sandbox, tmp_path: Path) -> Scene:
     return Scene(broker, tmp_path)
 
 

@@ -14,7 +14,7 @@ from kgtool.changes.groups.configs import describe_group_configs
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
 from kgtool.net.session import Session
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
@@ -37,7 +37,7 @@ def kgtool(
     return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 
-def theirs(kafka: Cluster, group: str) -> dict[str, str]:
+def theirs(kafka: Sandbox, group: str) -> dict[str, str]:
     """What is set at a group, by kafka-configs.sh."""
     done = kafka.run_tool(
         "kafka-configs", "--describe", "--entity-type", "groups", "--entity-name", group
@@ -53,7 +53,7 @@ def at(place: tuple[str, int], group: str) -> str | None:
     return configs[SESSION].own
 
 
-def wait_for_brokers(kafka: Cluster, group: str, value: str) -> None:
+def wait_for_brokers(kafka: Sandbox, group: str, value: str) -> None:
     """Wait until every broker has applied what the controller has answered for."""
     places = parse_bootstrap(kafka.bootstrap)
     clients.wait_for(lambda: {at(each, group) for each in places} == {value}, "the config")
@@ -78,7 +78,7 @@ def group(bootstrap: str, new_topic: Callable[..., str]) -> str:
 
 
 def test_changes_are_what_kafkas_tool_sees_and_undo_takes_them_back(
-    kafka: Cluster, kgtool: Kgtool, group: str
+    kafka: Sandbox, kgtool: Kgtool, group: str
 ) -> None:
     kafka.run_tool(
         "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
@@ -118,7 +118,7 @@ def test_deleting_lets_the_brokers_value_hold_again(kgtool: Kgtool, group: str) 
     assert (row["value"], row["source"]) == ("45000", "default")
 
 
-def test_somebody_elses_change_is_not_undone(kafka: Cluster, kgtool: Kgtool, group: str) -> None:
+def test_somebody_elses_change_is_not_undone(kafka: Sandbox, kgtool: Kgtool, group: str) -> None:
     assert alter(kgtool, group, "--add-config", f"{SESSION}=50000", "--yes").status == 0
     journal = kgtool("history", "-o", "json").json["results"][0]["id"]
     assert alter(kgtool, group, "--add-config", f"{SESSION}=55000", "--yes").status == 0
@@ -250,7 +250,7 @@ def test_missing_acls_are_named(here: Guarded) -> None:
 
 
 def test_a_kafka_with_the_old_coordinator(
-    kafka_391: Cluster, capsys: pytest.CaptureFixture[str]
+    kafka_391: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = ("--bootstrap-server", kafka_391.bootstrap)
     for more in ((), ("--alter", "--add-config", f"{SESSION}=50000", "--yes")):

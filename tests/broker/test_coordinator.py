@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kgtool.client.cluster import Cluster as Known
+from kgtool.client.cluster import Cluster
 from kgtool.model import Broker
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, find_coordinator, metadata
 from kgtool.queries.cluster.coordinators import TOPIC, locate_groups
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
@@ -71,7 +71,7 @@ def test_the_partition_is_where_the_records_are(
 
 
 def test_coordinator_and_leader_as_kafkas_tools_say(
-    kafka: Cluster,
+    kafka: Sandbox,
     kgtool: Kgtool,
     kafka_tool: Callable[..., subprocess.CompletedProcess[str]],
     new_topic: Callable[..., str],
@@ -142,7 +142,7 @@ def test_loading_moving_and_unknown_partitions_are_told() -> None:
         ]
         return describe_groups.Response(groups=groups)
 
-    known = Known()
+    known = Cluster()
     known.brokers = {1: Broker(1, "one", 9092), 2: Broker(2, "two", 9092)}
     found = Script(answer).run(locate_groups(known, ["slow", "there", "hidden"]))
     assert [row.is_loading for row in found.placements] == [True, False, None]
@@ -169,7 +169,7 @@ def test_a_coordinator_that_is_down_is_told() -> None:
             return metadata.Response(brokers=living(2), topics=[topic])
         return ConnectFailed("Nothing listens on two:9092.")
 
-    known = Known()
+    known = Cluster()
     known.brokers = {2: Broker(2, "two", 9092)}
     found = Script(answer).run(locate_groups(known, ["g"]))
     assert found.placements[0].is_loading is None

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 from kgtool.sandbox.seeding import world
 from kgtool.sandbox.seeding.seed import seed
@@ -36,12 +36,12 @@ TABLE = "kgtool while one of three brokers fails"
 class Seeded(NamedTuple):
     """The seeded sandbox, and what ``doctor`` said of it before it was seeded."""
 
-    cluster: Cluster
+    cluster: Sandbox
     when_fresh: Result
 
 
 @pytest.fixture(scope="module")
-def seeded(warm: Callable[[Cluster], Cluster]) -> Seeded:
+def seeded(warm: Callable[[Sandbox], Sandbox]) -> Seeded:
     root = Path(os.environ[brokers.VARIABLE])
     kept = root / "doctor-when-fresh.json"
     with locked(root / "doctor-seeded.lock", timeout=600.0):
@@ -79,7 +79,7 @@ def said(seeded: Seeded) -> Said:
     return rows
 
 
-def starts(cluster: Cluster, places: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def starts(cluster: Sandbox, places: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
     admin = clients.admin(cluster.bootstrap)
     asked = {TopicPartition(*place): OffsetSpec.earliest() for place in places}
     found = admin.list_offsets(asked)
@@ -203,7 +203,7 @@ def test_every_generation(
 # What may not be seen, and who does not answer
 
 
-def grant(guarded: tuple[Cluster, str], row: dict[str, Any]) -> None:
+def grant(guarded: tuple[Sandbox, str], row: dict[str, Any]) -> None:
     """Run a finding's kafka-acls.sh as an administrator, who comes in through another door."""
     program, *words = shlex.split(row["fix"])
     assert program == "kafka-acls.sh"
@@ -212,7 +212,7 @@ def grant(guarded: tuple[Cluster, str], row: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_without_a_look_at_the_log(here: Guarded, guarded: tuple[Cluster, str]) -> None:
+def test_without_a_look_at_the_log(here: Guarded, guarded: tuple[Sandbox, str]) -> None:
     """As on managed clouds: ``__consumer_offsets`` and the brokers' configs may not be read."""
     group = here.group("DESCRIBE")
     result = here.run("doctor", "--group", group)
@@ -236,7 +236,7 @@ def test_without_a_look_at_the_log(here: Guarded, guarded: tuple[Cluster, str]) 
         here.forbid(ResourceType.BROKER, "kafka-cluster")
 
 
-def test_groups_that_may_not_be_seen(here: Guarded, guarded: tuple[Cluster, str]) -> None:
+def test_groups_that_may_not_be_seen(here: Guarded, guarded: tuple[Sandbox, str]) -> None:
     """Named, it is an error and a finding; the other group is looked at all the same."""
     mine, other = here.group("DESCRIBE", offsets=False), here.group()
     clients.commit(here.bootstrap, mine, {(here.seen, 0): 99})

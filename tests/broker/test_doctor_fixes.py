@@ -28,7 +28,7 @@ from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.doctor import transactions
 from kgtool.records.subscription import encode_topics
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.seeding import group_client
 from tests.cli.run import Result, call
 from tests.support import clients
@@ -130,7 +130,7 @@ def open_transaction(
 
 
 @pytest.fixture(scope="module")
-def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     root = tmp_path_factory.mktemp("past")
     config = {
         "offsets.topic.num.partitions": str(PARTITIONS),
@@ -142,7 +142,7 @@ def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         # A coordinator that is late: it does not end what is open for longer than its timeout.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(HOUR_MS),
     }
-    with Cluster.start("past", root=root, config=config) as cluster, ExitStack() as members:
+    with Sandbox.start("past", root=root, config=config) as cluster, ExitStack() as members:
         ready.wait_for_coordinators(cluster.state)
         at = cluster.bootstrap
         clients.create_topic(at, "held", 2)
@@ -184,7 +184,7 @@ def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 class Past(NamedTuple):
     """The broker with the past, and kgtool on it."""
 
-    cluster: Cluster
+    cluster: Sandbox
     run: Callable[..., Result]
 
     @property
@@ -216,7 +216,7 @@ class Past(NamedTuple):
 
 @pytest.fixture
 def past(
-    past_cluster: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    past_cluster: Sandbox, capsys: pytest.CaptureFixture[str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Past:  # fmt: skip
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
@@ -444,7 +444,7 @@ def test_a_transaction_that_is_decided(
 ) -> None:
     """PrepareCommit, and its marker could not be written: an abort would lose what it commits."""
     monkeypatch.setattr(transactions, "SLACK_MS", 0)
-    with Cluster.start("decided", root=tmp_path) as cluster:
+    with Sandbox.start("decided", root=tmp_path) as cluster:
         ready.wait_for_coordinators(cluster.state)
         at = cluster.bootstrap
         clients.produce(at, clients.create_topic(at, "orders"), 10)

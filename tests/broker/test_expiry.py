@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.live_world import CONFIG, HELD, INTERVAL_MS, LEFT, RETENTION_MS, At, World
 from tests.cli.run import kgtool
 
@@ -106,9 +106,9 @@ def _live(kind: Kind, root: Path) -> Story:
 
 
 @contextmanager
-def _broker(kind: Kind, root: Path) -> Iterator[Cluster]:
+def _broker(kind: Kind, root: Path) -> Iterator[Sandbox]:
     config = {**CONFIG, **kind.config}
-    with Cluster.start(kind.name, version=kind.version, config=config, root=root) as cluster:
+    with Sandbox.start(kind.name, version=kind.version, config=config, root=root) as cluster:
         ready.wait_for_coordinators(cluster.state)
         yield cluster
 

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import ResourceType
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.conftest import Kgtool
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
@@ -18,7 +18,7 @@ from tests.cli.run import Result
 from tests.support import clients
 
 
-def topics(cluster: Cluster) -> tuple[str, str]:
+def topics(cluster: Sandbox) -> tuple[str, str]:
     made = [clients.create_topic(cluster.bootstrap, clients.unique(n)) for n in ("held", "left")]
     return made[0], made[1]
 
@@ -31,7 +31,7 @@ def explained(kgtool: Kgtool, group: str, status: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_a_living_group(cluster: Cluster, kgtool: Kgtool) -> None:
+def test_a_living_group(cluster: Sandbox, kgtool: Kgtool) -> None:
     held, left = topics(cluster)
     group = clients.unique("living")
     member = clients.join(cluster.bootstrap, group, [held], client_id="reader")
@@ -66,7 +66,7 @@ def test_a_living_group(cluster: Cluster, kgtool: Kgtool) -> None:
         assert said in text.out
 
 
-def test_an_empty_group_and_then_none(cluster: Cluster, kgtool: Kgtool) -> None:
+def test_an_empty_group_and_then_none(cluster: Sandbox, kgtool: Kgtool) -> None:
     held, left = topics(cluster)
     group = clients.unique("empty")
     clients.commit(cluster.bootstrap, group, {(held, 0): 0, (left, 0): 0})
@@ -93,7 +93,7 @@ def test_an_empty_group_and_then_none(cluster: Cluster, kgtool: Kgtool) -> None:
     assert text.status == 0
 
 
-def test_one_offset_that_was_deleted(cluster: Cluster, kgtool: Kgtool) -> None:
+def test_one_offset_that_was_deleted(cluster: Sandbox, kgtool: Kgtool) -> None:
     held, left = topics(cluster)
     group = clients.unique("less")
     clients.commit(cluster.bootstrap, group, {(held, 0): 0, (left, 0): 0})
@@ -104,7 +104,7 @@ def test_one_offset_that_was_deleted(cluster: Cluster, kgtool: Kgtool) -> None:
     assert [offset["topic"] for offset in row["offsets"]] == [held]
 
 
-def test_a_group_that_never_was(cluster: Cluster, kgtool: Kgtool) -> None:
+def test_a_group_that_never_was(cluster: Sandbox, kgtool: Kgtool) -> None:
     result = kgtool("explain", "no such group")
     assert result.status == 1
     assert "Group no such group does not exist" in result.out
@@ -113,7 +113,7 @@ def test_a_group_that_never_was(cluster: Cluster, kgtool: Kgtool) -> None:
     assert [json.loads(line)["exists"] for line in several.out.splitlines()[::2]] == [False, False]
 
 
-def test_names_are_quoted_for_the_shell(cluster: Cluster, kgtool: Kgtool) -> None:
+def test_names_are_quoted_for_the_shell(cluster: Sandbox, kgtool: Kgtool) -> None:
     held, _ = topics(cluster)
     group = f"{clients.unique('odd')} 'x'; rm -rf $HOME"
     clients.commit(cluster.bootstrap, group, {(held, 0): 0})
@@ -121,7 +121,7 @@ def test_names_are_quoted_for_the_shell(cluster: Cluster, kgtool: Kgtool) -> Non
     assert f"kgtool keep --group {quoted}" in explained(kgtool, group)["next"]
 
 
-def test_printed_commands_mean_their_group_in_a_shell(cluster: Cluster, kgtool: Kgtool) -> None:
+def test_printed_commands_mean_their_group_in_a_shell(cluster: Sandbox, kgtool: Kgtool) -> None:
     """Also where the name looks like an option, and where the terminal can't show it."""
     held, _ = topics(cluster)
     group = f"--all\n{clients.unique('odd')}\x85'\\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import kgtool
 
 
 def test_it_has_nothing_to_export_and_then_an_empty_log(tmp_path: Path) -> None:
-    with Cluster.start("fresh", root=tmp_path) as cluster:
+    with Sandbox.start("fresh", root=tmp_path) as cluster:
         at = ("-b", cluster.bootstrap)
         out = tmp_path / "out"
         refused = kgtool("export", "--out", str(out), *at)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.generations import GENERATIONS, World, world
@@ -24,7 +24,7 @@ TABLE = "kgtool on brokers of every generation"
 
 
 @pytest.fixture(scope="module", params=GENERATIONS, ids=lambda generation: generation.label)
-def here(request: pytest.FixtureRequest, warm: Callable[[Cluster], Cluster]) -> Iterator[World]:
+def here(request: pytest.FixtureRequest, warm: Callable[[Sandbox], Sandbox]) -> Iterator[World]:
     with world(request.param) as made:
         warm(made.kafka)
         yield made

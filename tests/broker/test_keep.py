@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.conftest import Kgtool
 from tests.support import clients
 
@@ -23,19 +23,19 @@ WEEK_MS = 7 * 86_400_000
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: Sandbox) -> str:
     name = clients.create_topic(cluster.bootstrap, clients.unique("topic"), 2)
     clients.produce(cluster.bootstrap, name, 5)
     return name
 
 
-def simple(cluster: Cluster, topic: str, **options: Any) -> str:
+def simple(cluster: Sandbox, topic: str, **options: Any) -> str:
     group = clients.unique("simple")
     clients.commit(cluster.bootstrap, group, {(topic, 0): 2, (topic, 1): 0}, **options)
     return group
 
 
-def emptied(cluster: Cluster, topic: str) -> str:
+def emptied(cluster: Sandbox, topic: str) -> str:
     """A classic group that had a member."""
     group = clients.unique("emptied")
     member = clients.join(cluster.bootstrap, group, [topic])
@@ -56,7 +56,7 @@ def around_now(ms: int) -> bool:
 
 class TestKeep:
     def test_the_same_offset_is_committed_again(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
     ) -> None:
         group = simple(cluster, topic, metadata="note")
         before = rows(kgtool, group)
@@ -82,7 +82,7 @@ class TestKeep:
         assert noted == dict.fromkeys(before, "kept")
 
     def test_a_dry_run_and_no_answer_change_nothing(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
     ) -> None:
         group = simple(cluster, topic)
         before = rows(kgtool, group)
@@ -98,7 +98,7 @@ class TestKeep:
         assert not (tmp_path / "journal").exists()
 
     def test_a_group_whose_emptiness_counts_needs_to_be_joined(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = emptied(cluster, topic)
         before = rows(kgtool, group)[0]
@@ -126,7 +126,7 @@ class TestKeep:
             member.close()
 
     def test_a_living_group_is_refused_and_its_members_are_named(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         other = clients.create_topic(cluster.bootstrap, clients.unique("other"))
         group = clients.unique("living")
@@ -146,7 +146,7 @@ class TestKeep:
         assert result.status == 3
 
     def test_one_bad_group_does_not_hide_the_others(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = simple(cluster, topic)
         result = kgtool("keep", "no-such-group", group, "--yes")
@@ -157,7 +157,7 @@ class TestKeep:
 
 class TestExpiring:
     def test_cron_is_warned_of_what_is_about_to_go(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = simple(cluster, topic)
         argv = ("list", "--match", group, "-o", "json", "--expiring-within")
@@ -174,7 +174,7 @@ class TestExpiring:
         assert "Nothing expires within 6d (1 group looked at)" in calm.err
 
     def test_living_groups_warn_of_nothing_they_hold(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = clients.unique("living")
         member = clients.join(cluster.bootstrap, group, [topic])
@@ -185,7 +185,7 @@ class TestExpiring:
             member.close()
 
     def test_kafkas_form_knows_the_option_too(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = simple(cluster, topic)
         result = kgtool("--list", "--match", group, "--expiring-within", "169h")
@@ -203,7 +203,7 @@ class TestExpiring:
 
 class TestDescribe:
     def test_every_format_has_the_three_columns(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = simple(cluster, topic)
         argv = ("describe", "--group", group, "--expiry")
@@ -222,7 +222,7 @@ class TestDescribe:
         assert "rule" not in plain
 
     def test_kafkas_form_and_chosen_columns(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str
     ) -> None:
         group = simple(cluster, topic)
         drop_in = kgtool("--describe", "--group", group, "--expiry")

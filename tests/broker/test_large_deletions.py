@@ -11,7 +11,7 @@ import pytest
 
 from kgtool.changes.offsets import batches
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
 from tests.support import brokers, clients
 
@@ -21,20 +21,20 @@ PARTITIONS = 900
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
-def small(request: pytest.FixtureRequest) -> Cluster:
+def small(request: pytest.FixtureRequest) -> Sandbox:
     """A broker whose batches are small, so that few offsets fill one."""
     config = {"message.max.bytes": str(BATCH), "offsets.topic.num.partitions": "1"}
     return brokers.shared_broker(request.param, name=f"small-{request.param}", config=config)
 
 
 @pytest.fixture(scope="module")
-def topic(small: Cluster) -> str:
+def topic(small: Sandbox) -> str:
     return clients.create_topic(small.bootstrap, clients.unique("large"), PARTITIONS)
 
 
 @pytest.fixture
 def kgtool(
-    small: Cluster,
+    small: Sandbox,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -43,7 +43,7 @@ def kgtool(
     return lambda *argv: call(capsys, "--bootstrap-server", small.bootstrap, *argv)
 
 
-def commit(cluster: Cluster, group: str, topic: str, partitions: int) -> None:
+def commit(cluster: Sandbox, group: str, topic: str, partitions: int) -> None:
     """Commit in requests that fit into a batch."""
     for at in range(0, partitions, 100):
         numbers = range(at, min(partitions, at + 100))
@@ -56,7 +56,7 @@ def journal(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_groups_that_fit_one_by_one_only(
-    small: Cluster, topic: str, kgtool: Callable[..., Result], tmp_path: Path
+    small: Sandbox, topic: str, kgtool: Callable[..., Result], tmp_path: Path
 ) -> None:
     groups = [clients.unique("group") for _ in range(6)]
     for group in groups:
@@ -69,7 +69,7 @@ def test_groups_that_fit_one_by_one_only(
 
 
 def test_a_group_larger_than_a_batch(
-    small: Cluster, topic: str, kgtool: Callable[..., Result], tmp_path: Path
+    small: Sandbox, topic: str, kgtool: Callable[..., Result], tmp_path: Path
 ) -> None:
     group, other = clients.unique("group"), clients.unique("group")
     commit(small, group, topic, PARTITIONS)
@@ -87,7 +87,7 @@ def test_a_group_larger_than_a_batch(
 
 @pytest.mark.parametrize("small", ["4.3.1"], indirect=True)
 def test_a_limit_that_is_not_told_is_found_by_halves(
-    small: Cluster, topic: str, kgtool: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    small: Sandbox, topic: str, kgtool: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the login may not describe the configs of __consumer_offsets."""
     monkeypatch.setattr(batches, "FEW_BYTES", 10**9)
@@ -101,7 +101,7 @@ def test_a_limit_that_is_not_told_is_found_by_halves(
 
 
 def test_offsets_of_a_group_larger_than_a_batch(
-    small: Cluster, topic: str, kgtool: Callable[..., Result]
+    small: Sandbox, topic: str, kgtool: Callable[..., Result]
 ) -> None:
     group = clients.unique("group")
     commit(small, group, topic, PARTITIONS)

@@ -23,7 +23,7 @@ from kgtool.net.session import Session
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 from tests.support import brokers, clients
 from tests.support.faulty import MAIN, SMALL, Run, kgtool
@@ -42,7 +42,7 @@ BEFORE = {("bulk", 0): 3, ("bulk", 1): 4}
 class Three(NamedTuple):
     """The cluster, and what was committed in it."""
 
-    cluster: Cluster
+    cluster: Sandbox
     groups: list[str]
 
     @property
@@ -134,10 +134,10 @@ def settled() -> Iterator[Three]:
     """The run's three brokers, all well; one test at a time has them, in whatever worker."""
     root = Path(os.environ[brokers.VARIABLE])
     with locked(root / "three.lock", timeout=1800.0):
-        cluster = Cluster.attach("three", root=root)
+        cluster = Sandbox.attach("three", root=root)
         known = [f"known-{number:03}" for number in range(GROUPS)]
         if cluster is None:
-            cluster = Cluster.start("three", brokers=3, root=root, config=SMALL)
+            cluster = Sandbox.start("three", brokers=3, root=root, config=SMALL)
             ready.wait_for_coordinators(cluster.state)
             clients.create_topic(cluster.bootstrap, "bulk", 3, replication=3)
             clients.create_topic(cluster.bootstrap, "solo", 3, replication=1)

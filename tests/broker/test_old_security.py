@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.broker import free_ports, write_properties
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
 from tests.support.certificates import PASSWORD, Certificates
 from tests.support.outcomes import Outcome
@@ -39,7 +39,7 @@ def test_logins_and_tls(
     certificates.make()
     login_port, tls_port = free_ports(2)
     config = _config(certificates, login_port, tls_port)
-    with Cluster.start("old", version=version, config=config, root=tmp_path / "state") as cluster:
+    with Sandbox.start("old", version=version, config=config, root=tmp_path / "state") as cluster:
         places = {"login": f"localhost:{login_port}", "TLS": f"localhost:{tls_port}",
                   "plain": cluster.bootstrap}  # fmt: skip
         _try_all(_lister(places, tmp_path / "client.properties", capsys), certificates, version,

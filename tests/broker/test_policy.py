@@ -14,7 +14,7 @@ from kgtool.changes.restore import run as restoring
 from kgtool.config import contexts
 from kgtool.errors import ConfigError, KgError
 from kgtool.queries.offsets import adaptive_batches
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.changes.world import seen
 from tests.cli.run import call
 from tests.support import clients
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 class World:
     """Two groups with one offset each, and a folder of its own for contexts and journals."""
 
-    def __init__(self, kafka: Cluster, folder: Path, capsys: Any) -> None:
+    def __init__(self, kafka: Sandbox, folder: Path, capsys: Any) -> None:
         self.bootstrap, self.cluster_id = kafka.bootstrap, kafka.cluster_id
         self.folder, self._capsys = folder, capsys
         self.topic = clients.create_topic(self.bootstrap, clients.unique("policy"), 2)
@@ -66,7 +66,7 @@ class World:
 
 @pytest.fixture
 def world(
-    kafka: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    kafka: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[World]:  # fmt: skip
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

@@ -17,7 +17,7 @@ from kgtool.changes.reset.targets import ResetRequest, Strategy
 from kgtool.cli.change import confirm
 from kgtool.config import settings
 from kgtool.net.session import Session
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.broker.conftest import Kgtool
 from tests.broker.test_commits_in_doubt import (
     NEW,
@@ -39,7 +39,7 @@ EPOCH = 7
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: Sandbox) -> str:
     return filled(cluster.bootstrap, clients.unique("put-back"))
 
 
@@ -82,7 +82,7 @@ class TestLeaderEpochs:
     """A client that finds another topic's epoch waits for a leader that never comes."""
 
     def test_of_a_mapped_topic(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
     ) -> None:
         group, other = clients.unique("group"), filled(cluster.bootstrap, clients.unique("other"))
         commit(cluster.bootstrap, group, {(topic, 0): OLD}, "m", EPOCH)
@@ -94,7 +94,7 @@ class TestLeaderEpochs:
         }  # fmt: skip
 
     def test_of_another_cluster(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
     ) -> None:
         group = clients.unique("group")
         commit(cluster.bootstrap, group, {(topic, 0): OLD}, "m", EPOCH)
@@ -105,7 +105,7 @@ class TestLeaderEpochs:
         assert seen(cluster.bootstrap, group)[group] == {(topic, 0): (OLD, "m", None)}
 
     def test_of_a_topic_that_was_re_created(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
     ) -> None:
         group = clients.unique("group")
         commit(cluster.bootstrap, group, {(topic, 0): OLD}, "m", EPOCH)
@@ -118,7 +118,7 @@ class TestLeaderEpochs:
         assert seen(cluster.bootstrap, group)[group] == {(topic, 0): (OLD, "m", None)}
 
     def test_of_the_same_topic_stays(
-        self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path
+        self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
     ) -> None:
         group = clients.unique("group")
         commit(cluster.bootstrap, group, {(topic, 0): OLD}, "m", EPOCH)
@@ -133,7 +133,7 @@ class TestLeaderEpochs:
 
 
 def test_all_or_nothing_looks_again_after_the_question(
-    cluster: Cluster, kgtool: Kgtool, topic: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Sandbox, kgtool: Kgtool, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = [clients.unique(name) for name in ("a", "b")]
     for group in groups:
@@ -158,7 +158,7 @@ def test_all_or_nothing_looks_again_after_the_question(
 
 @pytest.mark.parametrize("more", [[], ["--all-or-nothing"], ["--force"]])
 def test_a_restore_leaves_what_is_committed_after_the_question(
-    cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path, more: list[str],
+    cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path, more: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Was: overwritten, as a restore does not ask who has committed since the backup."""
@@ -185,7 +185,7 @@ def test_a_restore_leaves_what_is_committed_after_the_question(
     assert left == [NEW if is_off else OLD, 17]
 
 
-def test_a_living_group_is_told_of_as_member(cluster: Cluster, kgtool: Kgtool, topic: str) -> None:
+def test_a_living_group_is_told_of_as_member(cluster: Sandbox, kgtool: Kgtool, topic: str) -> None:
     """The deletion was allowed, as the members do not subscribe to the topic; its undo is not."""
     group, other = clients.unique("living"), filled(cluster.bootstrap, clients.unique("other"))
     clients.commit(cluster.bootstrap, group, {(topic, 0): OLD})
@@ -259,7 +259,7 @@ def test_a_range_that_is_not_known_is_not_fine(scene: Scene, command: str) -> No
 # Topic ids
 
 
-def test_a_topic_that_is_re_created_before_the_write(cluster: Cluster, topic: str) -> None:
+def test_a_topic_that_is_re_created_before_the_write(cluster: Sandbox, topic: str) -> None:
     """4.3.1 is asked and told by id; 3.9.1 has no such version, so Metadata is compared."""
     group = clients.unique("group")
     clients.commit(cluster.bootstrap, group, {(topic, 0): OLD})

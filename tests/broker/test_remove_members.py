@@ -15,7 +15,7 @@ from kgtool.client.ops import call
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.changes import world
 from tests.changes.world import Run
 from tests.support import clients
@@ -26,14 +26,14 @@ SLOW = {"session_timeout_ms": 300_000, "heartbeat_interval_ms": 60_000}
 
 
 @pytest.fixture(params=["4.3.1", "3.9.1"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
+def cluster(request: pytest.FixtureRequest) -> Sandbox:
     name = {"4.3.1": "kafka", "3.9.1": "kafka_391"}[request.param]
-    found: Cluster = request.getfixturevalue(name)
+    found: Sandbox = request.getfixturevalue(name)
     return found
 
 
 class Scene:
-    def __init__(self, cluster: Cluster, journal: Path) -> None:
+    def __init__(self, cluster: Sandbox, journal: Path) -> None:
         self.cluster = cluster
         self.journal = journal
         self.topic = clients.create_topic(cluster.bootstrap, clients.unique("members"), 2)
@@ -59,7 +59,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
+def scene(cluster: Sandbox, tmp_path: Path) -> Iterator[Scene]:
     found = Scene(cluster, tmp_path / "journal")
     yield found
     for member in found.members:
@@ -132,7 +132,7 @@ def test_what_cannot_be_done(scene: Scene) -> None:
 
 
 @pytest.fixture
-def modern(kafka: Cluster, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
+def modern(kafka: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
     made: list[Scene] = []
 
     def make(**config: Any) -> Scene:
@@ -159,7 +159,7 @@ def test_members_of_a_kip_848_group(modern: Callable[..., Scene], instance: str 
     assert states[scene.group] == ConsumerGroupState.EMPTY
 
 
-def generation(label: str) -> Cluster:
+def generation(label: str) -> Sandbox:
     return next(each for each in GENERATIONS if each.label == label).broker()
 
 

@@ -14,13 +14,13 @@ from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
 from kgtool.net.session import Session
 from kgtool.protocol.api import list_groups, metadata
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import call as kgtool
 from tests.support import clients
 
 
 @pytest.fixture
-def throttled(kafka: Cluster) -> Iterator[str]:
+def throttled(kafka: Sandbox) -> Iterator[str]:
     """A client id that may use a thousandth of the broker's time."""
     name = clients.unique("throttled")
     quota = ["--alter", "--entity-type", "clients", "--entity-name", name]

@@ -10,7 +10,7 @@ import pytest
 
 from kgtool.config import contexts_file
 from kgtool.config.contexts import load
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.cli.pseudo import Terminal
 from tests.cli.run import Result, call
@@ -121,7 +121,7 @@ def test_a_misspelt_property_is_pointed_out(context: Callable[..., Result]) -> N
 @pytest.mark.broker
 @pytest.mark.parametrize("form", [["list"], ["--list"]], ids=["subcommand", "drop-in"])
 def test_a_context_is_enough(
-    kafka: Cluster, context: Callable[..., Result], capsys: pytest.CaptureFixture[str],
+    kafka: Sandbox, context: Callable[..., Result], capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch, form: list[str],
 ) -> None:  # fmt: skip
     context("add", "dev", "--bootstrap-server", kafka.bootstrap)
@@ -140,7 +140,7 @@ def test_a_context_is_enough(
 
 @pytest.mark.broker
 def test_another_cluster_behind_the_same_name_is_refused(
-    kafka: Cluster, context: Callable[..., Result], capsys: pytest.CaptureFixture[str]
+    kafka: Sandbox, context: Callable[..., Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
     group, topic = (
         clients.unique("pinned"),
@@ -161,7 +161,7 @@ def test_another_cluster_behind_the_same_name_is_refused(
 
 
 @pytest.mark.broker
-def test_a_protected_context_asks_twice(kafka: Cluster, context: Callable[..., Result]) -> None:
+def test_a_protected_context_asks_twice(kafka: Sandbox, context: Callable[..., Result]) -> None:
     context("add", "prod-eu", "--bootstrap-server", kafka.bootstrap)
     topic = clients.create_topic(kafka.bootstrap, clients.unique("t"))
     for typed, status in (("n\n", 1), ("y\n\x04", 1), ("y\nprod\n", 1), ("y\nprod-eu\n", 0)):
@@ -181,7 +181,7 @@ def test_a_protected_context_asks_twice(kafka: Cluster, context: Callable[..., R
 
 
 @pytest.mark.broker
-def test_an_unprotected_context_asks_once(kafka: Cluster, context: Callable[..., Result]) -> None:
+def test_an_unprotected_context_asks_once(kafka: Sandbox, context: Callable[..., Result]) -> None:
     context("add", "prod-not", "--bootstrap-server", kafka.bootstrap, "--not-protected")
     topic = clients.create_topic(kafka.bootstrap, clients.unique("t"))
     group = clients.unique("unprotected")

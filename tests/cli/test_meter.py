@@ -11,7 +11,7 @@ import pytest
 from kgtool.cli.output import progress
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BAR, BYTES, Meter, bar, progress_words
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.cli.pseudo import Terminal, screen
 from tests.cli.test_progress import Tty, until
@@ -81,7 +81,7 @@ def test_it_makes_way_for_notes_and_questions(tty: Tty) -> None:
 
 @pytest.mark.broker
 @pytest.mark.parametrize("color", [True, False])
-def test_a_cleanup_on_a_terminal(kafka: Cluster, tmp_path: Path, color: bool) -> None:
+def test_a_cleanup_on_a_terminal(kafka: Sandbox, tmp_path: Path, color: bool) -> None:
     topic = clients.create_topic(kafka.bootstrap, clients.unique("meter"), 1)
     groups = [clients.unique("meter") for _ in range(4)]
     for group in groups:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.support import clients
 
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
-def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     root = tmp_path_factory.mktemp("two")
     config = {"broker.session.timeout.ms": "3000"}  # how soon a dead leader is noticed
-    with Cluster.start("two", brokers=2, config=config, root=root) as cluster:
+    with Sandbox.start("two", brokers=2, config=config, root=root) as cluster:
         yield cluster
 
 
@@ -66,7 +66,7 @@ def _epochs(bootstrap: str, topic: str, count: int) -> dict[int, int]:
 
 @pytest.mark.timed
 def test_leader_epochs_and_leaderless_partitions(
-    two_brokers: Cluster,
+    two_brokers: Sandbox,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -108,14 +108,14 @@ def test_leader_epochs_and_leaderless_partitions(
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A broker with an authorizer; what nobody has written an ACL for is allowed."""
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
     }
     root = tmp_path_factory.mktemp("guarded")
-    with Cluster.start("guarded", config=config, root=root) as cluster:
+    with Sandbox.start("guarded", config=config, root=root) as cluster:
         yield cluster
 
 
@@ -141,7 +141,7 @@ def _deny(bootstrap: str, kind: ResourceType, name: str, operation: AclOperation
 
 
 def test_authorisation_is_denied_per_item(
-    guarded: Cluster,
+    guarded: Sandbox,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

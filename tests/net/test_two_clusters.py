@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.broker import write_properties
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import call
 from tests.support.clients import commit, create_topic, unique
 from tests.support.secure import ALICE, SecureKafka, plain
@@ -19,7 +19,7 @@ LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
 
 
 def test_two_configurations(
-    kafka: Cluster, secure: SecureKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kafka: Sandbox, secure: SecureKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The wrong one of the two could not connect."""
     group, topic = unique("both"), unique("t")

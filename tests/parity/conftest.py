@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as Partition
 
 from kgtool.sandbox import ready
 from kgtool.sandbox.broker import free_ports
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.cli.run import Result
 from tests.parity.behaviours import BOTH, Kg, Offsets, World
@@ -23,7 +23,7 @@ from tests.support import brokers, clients
 class Parity(NamedTuple):
     """The broker and its listeners."""
 
-    cluster: Cluster
+    cluster: Sandbox
     sasl: str
     """SCRAM-SHA-256 only; who logs in may do nothing without an ACL."""
     outer: int
@@ -49,7 +49,7 @@ def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
         "super.users": "User:ANONYMOUS",
     }
     root = tmp_path_factory.mktemp("parity")
-    with Cluster.start("parity", config=config, root=root) as cluster:
+    with Sandbox.start("parity", config=config, root=root) as cluster:
         ready.wait_for_coordinators(cluster.state)
         yield Parity(cluster, f"127.0.0.1:{sasl}", outer, inner)
 
@@ -61,7 +61,7 @@ def address(parity: Parity) -> str:
 
 @pytest.fixture
 def tool(
-    parity: Parity, warm: Callable[[Cluster], Cluster]
+    parity: Parity, warm: Callable[[Sandbox], Sandbox]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Kafka's own tool on the same broker."""
     cluster = warm(parity.cluster)

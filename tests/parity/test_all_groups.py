@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.parity.behaviours import Kg, Offsets, behaviour
 from tests.parity.conftest import Parity, Spares
 from tests.parity.test_reset import thrice
@@ -32,7 +32,7 @@ def _names(text: str) -> set[str]:
 @pytest.fixture(scope="module")
 def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
     """A broker for this file alone: on the others' there are living groups."""
-    with Cluster.start("alone", root=tmp_path_factory.mktemp("alone")) as cluster:
+    with Sandbox.start("alone", root=tmp_path_factory.mktemp("alone")) as cluster:
         ready.wait_for_coordinators(cluster.state)
         yield Parity(cluster, "", 0, 0)
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 
 from kgtool.cli.reset.report import NO_EXECUTE
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.parity.behaviours import Kg, Offsets, behaviour, chosen, lines
 from tests.parity.conftest import Parity
@@ -283,7 +283,7 @@ def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An address of a cluster where the only replica of ``lonely`` is on a broker that died."""
     root = tmp_path_factory.mktemp("lonely")
     config = {"broker.session.timeout.ms": "3000"}
-    with Cluster.start("lonely", brokers=2, config=config, root=root) as cluster:
+    with Sandbox.start("lonely", brokers=2, config=config, root=root) as cluster:
         ready.wait_for_coordinators(cluster.state)
         address = f"127.0.0.1:{cluster.nodes[0].port}"
         admin = clients.admin(address)

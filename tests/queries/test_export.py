@@ -15,7 +15,7 @@ from kgtool.errors import ConfigError
 from kgtool.net.session import Session
 from kgtool.queries.log.export import ExportDirectory, export
 from kgtool.queries.log.fetch import whole_batches
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import ROOT, command_line, kgtool
 from tests.support import clients
 from tests.support.brokers import CHECK_INTERVAL, KEEP
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
-def world(kafka: Cluster) -> list[str]:
+def world(kafka: Sandbox) -> list[str]:
     """A few groups, so that there is something to export."""
     topic = clients.create_topic(kafka.bootstrap, clients.unique("export"), 2)
     groups = [clients.unique("export") for _ in range(8)]
@@ -37,7 +37,7 @@ def run(session: Session, path: Path) -> Any:
     return session.run(export(session.cluster, ExportDirectory(path), int(time.time() * 1000)))
 
 
-def broker_segments(kafka: Cluster) -> dict[str, bytes]:
+def broker_segments(kafka: Sandbox) -> dict[str, bytes]:
     """The bytes that the broker itself has on disk, by partition."""
     found: dict[str, bytes] = {}
     for folder in kafka.folder.rglob("__consumer_offsets-*"):
@@ -54,7 +54,7 @@ def exported(path: Path) -> dict[str, bytes]:
 
 
 def test_the_bytes_are_the_brokers_own(
-    session: Session, kafka: Cluster, world: list[str], tmp_path: Path
+    session: Session, kafka: Sandbox, world: list[str], tmp_path: Path
 ) -> None:
     done = run(session, tmp_path / "out")
     assert done.errors == []
@@ -69,7 +69,7 @@ def test_the_bytes_are_the_brokers_own(
 
 
 def test_the_manifest_says_what_is_needed_to_read_it(
-    session: Session, kafka: Cluster, world: list[str], tmp_path: Path
+    session: Session, kafka: Sandbox, world: list[str], tmp_path: Path
 ) -> None:
     run(session, tmp_path / "out")
     manifest = json.loads((tmp_path / "out/cluster.json").read_text())
@@ -88,7 +88,7 @@ def test_the_manifest_says_what_is_needed_to_read_it(
 
 
 def test_an_interrupted_export_is_finished(
-    session: Session, kafka: Cluster, world: list[str], tmp_path: Path
+    session: Session, kafka: Sandbox, world: list[str], tmp_path: Path
 ) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(session, whole)
@@ -149,7 +149,7 @@ def test_another_clusters_export_is_not_mixed_in(session: Session, tmp_path: Pat
         run(session, tmp_path)
 
 
-def test_cut_off_batches_are_left_out(kafka: Cluster, world: list[str]) -> None:
+def test_cut_off_batches_are_left_out(kafka: Sandbox, world: list[str]) -> None:
     data = max(broker_segments(kafka).values(), key=len)
     size, following = whole_batches(data, 2**63 - 1)
     assert size == len(data)
@@ -163,7 +163,7 @@ def test_cut_off_batches_are_left_out(kafka: Cluster, world: list[str]) -> None:
 
 @pytest.mark.parametrize("where", ["at the start", "in cluster.json", "in the segments"])
 def test_a_disk_that_takes_no_more_is_named_and_the_same_command_finishes(
-    kafka: Cluster, world: list[str], tmp_path: Path, where: str
+    kafka: Sandbox, world: list[str], tmp_path: Path, where: str
 ) -> None:
     blocks = 1 if where == "in cluster.json" else 0
     if where == "in the segments":

@@ -21,7 +21,7 @@ from kgtool.queries.groups.list import list_groups
 from kgtool.queries.offsets import list_offsets
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.lag import LogEnds
-from kgtool.sandbox.cluster import Cluster as Kafka
+from kgtool.sandbox.cluster import Sandbox as Kafka
 from tests.support import clients
 
 pytestmark = pytest.mark.broker

@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import kgtool
 from tests.support import clients
 
@@ -20,7 +20,7 @@ KAFKAS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestam
 
 
 @pytest.fixture(scope="module")
-def world(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def world(kafka: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One group with two offsets, one of which is committed again; transactions of all ends."""
     topic = clients.create_topic(kafka.bootstrap, clients.unique("parquet"), 2)
     group = clients.unique("parquet")
@@ -92,7 +92,7 @@ def test_only_what_was_committed_of_transactions_is_there(world: dict[str, Any])
 
 
 def test_analyze_reads_it_as_it_reads_the_segments(
-    world: dict[str, Any], kafka: Cluster, tmp_path: Path
+    world: dict[str, Any], kafka: Sandbox, tmp_path: Path
 ) -> None:
     whole = tmp_path / "segments"
     assert kgtool("export", "--out", str(whole), "-b", kafka.bootstrap).status == 0
@@ -108,7 +108,7 @@ def test_analyze_reads_it_as_it_reads_the_segments(
 
 
 def test_a_conversion_that_was_interrupted_goes_on(
-    world: dict[str, Any], kafka: Cluster, tmp_path: Path
+    world: dict[str, Any], kafka: Sandbox, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     assert kgtool("export", "--out", str(out), "-b", kafka.bootstrap).status == 0

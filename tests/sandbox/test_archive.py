@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 
 HEADER = "GROUP                     STATE               \n"
 
@@ -17,7 +17,7 @@ def test_the_first_start_records_and_tools_stay_quiet(kafka, tmp_path, monkeypat
     libs = tmp_path / "kgtool" / "kafka" / kafka.version / "libs"
     shutil.copytree(kafka.jars[0].parent, libs)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with Cluster.start("first", version=kafka.version, root=tmp_path / "state") as cluster:
+    with Sandbox.start("first", version=kafka.version, root=tmp_path / "state") as cluster:
         (made,) = libs.parent.glob("classes-*")
         assert made.stat().st_size > 1_000_000
         assert cluster.class_archive.use()[0] == f"-XX:SharedArchiveFile={made}"

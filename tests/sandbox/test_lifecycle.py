@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.pseudo import Terminal
 from tests.support import clients
 
@@ -84,7 +84,7 @@ def test_up_status_down(shell):
     assert "exists already, as 1 broker of Kafka 4.3.1" in other.stderr
     assert shell.state()["brokers"] == state["brokers"]
 
-    with Cluster.attach("default", root=shell.root) as cluster:
+    with Sandbox.attach("default", root=shell.root) as cluster:
         shown = cluster.run_tool(
             "kafka-configs", "--describe", "--all", "--entity-type", "brokers", "--entity-name", "1"
         )
@@ -171,7 +171,7 @@ def test_kept_data_is_there_again(shell):
 @pytest.mark.parametrize("victim", [1, 3])
 def test_three_brokers_survive_the_death_of_any_one(tmp_path, victim):
     config = {"broker.session.timeout.ms": "3000"}  # how soon the others take over
-    with Cluster.start("three", brokers=3, config=config, root=tmp_path) as cluster:
+    with Sandbox.start("three", brokers=3, config=config, root=tmp_path) as cluster:
         address = cluster.bootstrap
         topic = clients.create_topic(address, "replicated", 3, replication=3)
         cluster.kill(victim)

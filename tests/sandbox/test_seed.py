@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import processes
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.seeding import group_client, members, world
 from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.seeding.world import SeededGroup
@@ -34,12 +34,12 @@ EMPTY_GROUPS = {
 
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory, warm):
-    with Cluster.start("seeded", root=tmp_path_factory.mktemp("seeded")) as cluster:
+    with Sandbox.start("seeded", root=tmp_path_factory.mktemp("seeded")) as cluster:
         seed(cluster)
         yield warm(cluster)
 
 
-def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+def groups(cluster: Sandbox) -> dict[str, tuple[str, ...]]:
     """Kafka's ``--list``: type and state by group id (ids may hold single spaces)."""
     shown = cluster.run_tool("kafka-consumer-groups", "--list", "--state", "--type")
     rows = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()[1:]]
@@ -50,7 +50,7 @@ def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def describe(cluster: Cluster, group: str) -> dict[tuple[str, int], tuple[str, ...]]:
+def describe(cluster: Sandbox, group: str) -> dict[tuple[str, int], tuple[str, ...]]:
     """Kafka's ``--describe``: (committed, end, client id) by partition."""
     shown = cluster.run_tool("kafka-consumer-groups", "--describe", "--group", group)
     rows = [line.split() for line in shown.stdout.splitlines() if line.startswith(group)]
@@ -239,7 +239,7 @@ def test_seeding_again_changes_nothing(seeded):
 
 
 def test_the_members_end_with_the_sandbox(tmp_path):
-    cluster = Cluster.start("old", version="3.9.1", root=tmp_path)
+    cluster = Sandbox.start("old", version="3.9.1", root=tmp_path)
     try:
         seed(cluster)
         listed = groups(cluster)

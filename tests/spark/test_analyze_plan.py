@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as Place
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.changes import world
 from tests.cli.run import Result
 from tests.support import clients
@@ -25,7 +25,7 @@ def items(path: Path, prefix: str) -> dict[str, dict[str, Any]]:
 
 
 def test_it_agrees_with_the_cluster_and_can_be_applied(
-    analyze: Callable[..., Result], kafka: Cluster, tmp_path: Path
+    analyze: Callable[..., Result], kafka: Sandbox, tmp_path: Path
 ) -> None:
     address, prefix = kafka.bootstrap, clients.unique("aplan")
     topic, ghost = (clients.create_topic(address, clients.unique("aplan"), 1) for _ in range(2))
@@ -84,7 +84,7 @@ def test_it_agrees_with_the_cluster_and_can_be_applied(
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_count_as_use(
-    analyze: Callable[..., Result], kafka: Cluster, tmp_path: Path, protocol: str
+    analyze: Callable[..., Result], kafka: Sandbox, tmp_path: Path, protocol: str
 ) -> None:
     """A group whose consumer came and went without a commit is not idle."""
     address, prefix = kafka.bootstrap, clients.unique("aidle")

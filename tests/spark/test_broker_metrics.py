@@ -19,7 +19,7 @@ from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings
 from kgtool.sandbox import broker as sandbox_broker
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.seeding import group_client
 from tests.broker.live_world import HELD, _commit_with_retention
 from tests.cli.run import kgtool
@@ -48,7 +48,7 @@ class Counted(NamedTuple):
 class Watched(NamedTuple):
     """A broker whose metrics can be read."""
 
-    kafka: Cluster
+    kafka: Sandbox
     jmx_port: int
 
     def counts(self) -> Counted:
@@ -74,7 +74,7 @@ def watched(
              f"{jmx}.authenticate=false", f"{jmx}.ssl=false", f"{jmx}.host=127.0.0.1",
              "-Djava.rmi.server.hostname=127.0.0.1"]  # fmt: skip
     monkeypatch.setenv("KAFKA_HEAP_OPTS", " ".join(flags))
-    with Cluster.start("metered", version=request.param, config=CONFIG, root=tmp_path) as kafka:
+    with Sandbox.start("metered", version=request.param, config=CONFIG, root=tmp_path) as kafka:
         monkeypatch.delenv("KAFKA_HEAP_OPTS")
         yield Watched(kafka, port)
 

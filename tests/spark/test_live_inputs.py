@@ -18,7 +18,7 @@ from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.queries.log import fetch
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result
 from tests.support import clients
 from tests.support.tables import Make, dicts
@@ -50,7 +50,7 @@ def batches(folder: Path) -> list[tuple[int, int, int]]:
 class World:
     """A broker that rewrites its log as often as it may, and the groups on it."""
 
-    def __init__(self, kafka: Cluster) -> None:
+    def __init__(self, kafka: Sandbox) -> None:
         self.kafka = kafka
         self.groups: list[str] = []
         self.topic = clients.create_topic(kafka.bootstrap, "t", 4)
@@ -110,7 +110,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "log.retention.check.interval.ms": "500", "offsets.topic.compression.codec": "1",
     }  # fmt: skip
     root = tmp_path_factory.mktemp("rewritten")
-    with Cluster.start("rewritten", config=config, root=root) as kafka:
+    with Sandbox.start("rewritten", config=config, root=root) as kafka:
         ready.wait_for_coordinators(kafka.state)
         made = World(kafka)
         for codec, name in CODECS.items():
@@ -163,7 +163,7 @@ def test_batches_that_the_broker_compressed_and_later_compacted(spark: Any, worl
 
 
 def test_a_living_cluster_is_read_by_the_workers(
-    analyze: Callable[..., Result], kafka: Cluster
+    analyze: Callable[..., Result], kafka: Sandbox
 ) -> None:
     topic = clients.create_topic(kafka.bootstrap, clients.unique("analyzed"), 2)
     groups = [clients.unique(f"analyzed{n}") for n in range(12)]
@@ -188,7 +188,7 @@ def test_a_living_cluster_is_read_by_the_workers(
     assert {states[group] for group in groups[1:]} == {("classic", "Empty")}
 
 
-def test_a_partition_comes_in_pieces(kafka: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_comes_in_pieces(kafka: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = clients.create_topic(kafka.bootstrap, clients.unique("pieces"), 1)
     group = clients.unique("pieces")
     for offset in range(5):
@@ -213,7 +213,7 @@ def test_a_cluster_that_is_not_there(analyze: Callable[..., Result]) -> None:
 
 
 def test_a_file_that_is_not_there_does_not_hide_the_cluster(
-    analyze: Callable[..., Result], kafka: Cluster, tmp_path: Path
+    analyze: Callable[..., Result], kafka: Sandbox, tmp_path: Path
 ) -> None:
     result = analyze("--bootstrap-server", kafka.bootstrap, tmp_path / "gone", "--table", "quality",
                      "-o", "json")  # fmt: skip

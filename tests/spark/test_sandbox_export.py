@@ -18,7 +18,7 @@ from kgtool.analysis.input.readers.cluster import find_cluster
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.seeding.seed import seed
 from tests.cli.run import kgtool
 from tests.support.tables import dicts
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 class World(NamedTuple):
-    kafka: Cluster
+    kafka: Sandbox
     seeded_ms: int
     handled_ms: int
     """When the last group was deleted by hand."""
@@ -54,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "offsets.retention.check.interval.ms": str(INTERVAL_MS),
     }
     root = tmp_path_factory.mktemp("forgetful")
-    with Cluster.start("forgetful", config=config, root=root) as kafka:
+    with Sandbox.start("forgetful", config=config, root=root) as kafka:
         seed(kafka)
         seeded_ms = now_ms()
         for group in BY_HAND:
@@ -67,7 +67,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(kafka, seeded_ms, handled_ms)
 
 
-def tombstones(kafka: Cluster, export: Path) -> Counter[tuple[Any, ...]]:
+def tombstones(kafka: Sandbox, export: Path) -> Counter[tuple[Any, ...]]:
     """What Kafka's own dump shows of the exported segments: key and time of every null value."""
     found: Counter[tuple[Any, ...]] = Counter()
     files = ",".join(str(path) for path in sorted(export.rglob("*.log")))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.retention.truth import DATA
 from tests.support import clients
 from tests.support.standalone import FAST_JVM, FAST_SUBMIT, HOME, python_without_kgtool, standalone
@@ -76,7 +76,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
 
 
 @pytest.fixture(scope="module")
-def committed(kafka: Cluster) -> dict[tuple[str, int], int]:
+def committed(kafka: Sandbox) -> dict[tuple[str, int], int]:
     topic = clients.create_topic(kafka.bootstrap, clients.unique("far"), 3)
     groups = [clients.unique(f"faraway{number}") for number in range(5)]
     for at, group in enumerate(groups):
@@ -85,7 +85,7 @@ def committed(kafka: Cluster) -> dict[tuple[str, int], int]:
 
 
 def test_workers_that_know_nothing_of_kgtool_read_a_cluster(
-    far: Far, kafka: Cluster, committed: dict[tuple[str, int], int]
+    far: Far, kafka: Sandbox, committed: dict[tuple[str, int], int]
 ) -> None:
     before = set(far.executors())
     result = far.run(
@@ -105,7 +105,7 @@ def test_workers_that_know_nothing_of_kgtool_read_a_cluster(
 
 
 def test_under_spark_submit_the_cluster_does_it(
-    far: Far, kafka: Cluster, committed: dict[tuple[str, int], int], tmp_path: Path
+    far: Far, kafka: Sandbox, committed: dict[tuple[str, int], int], tmp_path: Path
 ) -> None:
     app, out = tmp_path / "app.py", tmp_path / "out"
     app.write_text(APP)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kgtool.sandbox import ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 
 VARIABLE = "KGTOOL_TEST_BROKERS"
@@ -44,7 +44,7 @@ Doctor calls more than an hour rare."""
 
 def shared_broker(
     version: str, *, name: str | None = None, config: Mapping[str, str] | None = None
-) -> Cluster:
+) -> Sandbox:
     """The run's broker of that version, with its coordinators already at work.
 
     ``name`` tells apart brokers of one version with different settings.
@@ -52,17 +52,17 @@ def shared_broker(
     root = Path(os.environ[VARIABLE])
     name = name or f"kafka-{version}"
     with locked(root / f"{name}.lock"):
-        cluster = Cluster.attach(name, root=root)
+        cluster = Sandbox.attach(name, root=root)
         if cluster is None or cluster.dead():
             settings = {**KEEP, **(config or {})}
-            cluster = Cluster.start(name, version=version, root=root, config=settings)
+            cluster = Sandbox.start(name, version=version, root=root, config=settings)
             ready.wait_for_coordinators(cluster.state)
     return cluster
 
 
 def _stop_all(root: Path) -> None:
     for state in root.glob("*/state.json"):
-        cluster = Cluster.attach(state.parent.name, root=root)
+        cluster = Sandbox.attach(state.parent.name, root=root)
         if cluster is not None:
             cluster.stop()
     shutil.rmtree(root, ignore_errors=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kgtool.sandbox import ready
 from kgtool.sandbox.broker import free_ports
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 from tests.support import brokers
 from tests.support.proxy import Plan, Proxies
@@ -54,7 +54,7 @@ PROXIES = range(12_000, 20_000)
 class FaultyKafka(NamedTuple):
     """The brokers, and the proxies' ports by broker id."""
 
-    cluster: Cluster
+    cluster: Sandbox
     ports: dict[int, int]
 
     @contextlib.contextmanager
@@ -82,7 +82,7 @@ def start(name: str, root: Path, count: int = 3) -> FaultyKafka:
             config[f"{broker}/{key}"] = ",".join(
                 f"{name}://127.0.0.1:{at[broker]}" for name, at in zip(names, places, strict=True)
             )
-    cluster = Cluster.start(name, brokers=count, root=root, config=config)
+    cluster = Sandbox.start(name, brokers=count, root=root, config=config)
     (cluster.folder / "inner.json").write_text(json.dumps(inner))
     (cluster.folder / "outer.json").write_text(json.dumps(outer))
     ready.wait_for_coordinators(cluster.state)
@@ -93,7 +93,7 @@ def shared() -> FaultyKafka:
     """The run's brokers behind proxies; whoever asks first starts them."""
     root = Path(os.environ[brokers.VARIABLE])
     with locked(root / "faulty.lock"):
-        cluster = Cluster.attach("faulty", root=root)
+        cluster = Sandbox.attach("faulty", root=root)
         if cluster is None:
             return start("faulty", root)
     return FaultyKafka(cluster, _ports(cluster.folder / "outer.json"))

@@ -15,7 +15,7 @@ from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat, metadata
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.support import brokers, clients
 
 MODERN_39 = {"group.coordinator.rebalance.protocols": "classic,consumer"}
@@ -33,7 +33,7 @@ class Generation(NamedTuple):
     has_static_members: bool = True
     has_group_configs: bool = False
 
-    def broker(self) -> Cluster:
+    def broker(self) -> Sandbox:
         """The run's broker of this generation."""
         if self.config:
             return brokers.shared_broker(
@@ -58,7 +58,7 @@ GENERATIONS = (
 class World(NamedTuple):
     """Groups of this test on a broker; offsets as they were committed."""
 
-    kafka: Cluster
+    kafka: Sandbox
     generation: Generation
     topic: str
     other: str

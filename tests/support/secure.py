@@ -11,7 +11,7 @@ from confluent_kafka.admin import ScramMechanism
 
 from kgtool.sandbox import ready
 from kgtool.sandbox.broker import free_ports
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 from tests.support import brokers, clients, kerberos
 from tests.support.certificates import PASSWORD as STORE_PASSWORD
@@ -47,7 +47,7 @@ LISTENERS = {
 class SecureKafka(NamedTuple):
     """The broker, and what a client of it needs to know."""
 
-    cluster: Cluster
+    cluster: Sandbox
     certificates: Certificates
     keys: Keys
     kdc: Kdc
@@ -91,7 +91,7 @@ def shared() -> SecureKafka:
     root = Path(os.environ[brokers.VARIABLE])
     folder = root / "secure-files"
     with locked(root / "secure.lock", timeout=600):
-        cluster = Cluster.attach("secure", root=root)
+        cluster = Sandbox.attach("secure", root=root)
         if cluster is None or cluster.dead():
             cluster = _start(root, folder)
     ports: dict[str, int] = json.loads((folder / "ports.json").read_text())
@@ -99,7 +99,7 @@ def shared() -> SecureKafka:
     return SecureKafka(cluster, Certificates(folder / "certs"), Keys(folder), kdc, ports)
 
 
-def _start(root: Path, folder: Path) -> Cluster:
+def _start(root: Path, folder: Path) -> Sandbox:
     numbers = free_ports(len(LISTENERS) + 1)
     ports = dict(zip([*LISTENERS, "KDC"], numbers, strict=True))
     certificates = Certificates(folder / "certs")
@@ -115,7 +115,7 @@ def _start(root: Path, folder: Path) -> Cluster:
     flags = f"-Djava.security.krb5.conf={kdc.folder}/krb5.conf {keys.broker_flags}"
     os.environ["JDK_JAVA_OPTIONS"] = flags
     try:
-        cluster = Cluster.start("secure", root=root, config=_config(certificates, keys, kdc, ports))
+        cluster = Sandbox.start("secure", root=root, config=_config(certificates, keys, kdc, ports))
     finally:
         del os.environ["JDK_JAVA_OPTIONS"]
     if kerberos.is_installed():
@@ -186,7 +186,7 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
     return config
 
 
-def _add_scram_users(cluster: Cluster) -> None:
+def _add_scram_users(cluster: Sandbox) -> None:
     for kind in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         for name, password in (ALICE, BOB):
             clients.add_scram_user(cluster.bootstrap, name, password, kind)

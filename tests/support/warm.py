@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from kgtool.sandbox.broker import log_flags
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.tools import tool_class
 from tests.protocol.jvm import jvm_of
 
@@ -23,22 +23,22 @@ EXIT = "kgtool's tests: the end of a tool"
 
 
 @contextmanager
-def warm_tools() -> Iterator[Callable[[Cluster], Cluster]]:
+def warm_tools() -> Iterator[Callable[[Sandbox], Sandbox]]:
     """What lets ``run_tool`` of a cluster use such a JVM; the first tool starts it."""
     with ExitStack() as stack:
         jvms: list[_Jvm] = []
 
-        def run(cluster: Cluster, tool: str, *args: str, **options: Any) -> Any:
+        def run(cluster: Sandbox, tool: str, *args: str, **options: Any) -> Any:
             name = tool_class(tool, cluster.version)
             # Scala's println keeps the first System.out.
             if options or not name.startswith("org.apache.kafka.tools."):
-                return Cluster.run_tool(cluster, tool, *args, **options)
+                return Sandbox.run_tool(cluster, tool, *args, **options)
             if not jvms:
                 jvms.append(_Jvm(stack.enter_context(jvm_of(VERSION, *log_flags("off")))))
             done = jvms[0].run(cluster.bootstrap, name, *args)
-            return done or Cluster.run_tool(cluster, tool, *args)
+            return done or Sandbox.run_tool(cluster, tool, *args)
 
-        def warm(cluster: Cluster) -> Cluster:
+        def warm(cluster: Sandbox) -> Sandbox:
             if cluster.version == VERSION:
                 cluster.run_tool = partial(run, cluster)  # type: ignore[method-assign]
             return cluster

@@ -23,7 +23,7 @@ from kgtool.sandbox.reporter import Reporter
 from kgtool.text import moment
 
 if TYPE_CHECKING:
-    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox.cluster import Sandbox
 
 # Repeated from kgtool.sandbox.install.jars, which costs more to import than a --help may take; a
 # test holds the two together.
@@ -79,9 +79,9 @@ def seed(output: Output, name: str) -> None:
 @output_options
 def status(output: Output, name: str) -> None:
     """Show what is running, and where."""
-    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox.cluster import Sandbox
 
-    facts = _facts(Cluster.attach(name), name)
+    facts = _facts(Sandbox.attach(name), name)
     output.begin(SANDBOX, facts["cluster_id"])
     output.item(facts)
     shown = {**facts, "started_at": facts["started_at_ms"] and moment(facts["started_at_ms"])}
@@ -99,9 +99,9 @@ def status(output: Output, name: str) -> None:
 @output_options
 def down(output: Output, name: str, keep_data: bool) -> None:
     """Stop it, and remove its data."""
-    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox.cluster import Sandbox
 
-    cluster = Cluster.attach(name)
+    cluster = Sandbox.attach(name)
     facts = _facts(None, name)
     output.begin(SANDBOX)
     output.done += 1
@@ -114,7 +114,7 @@ def down(output: Output, name: str, keep_data: bool) -> None:
     output.row(facts)
 
 
-def _report(output: Output, cluster: Cluster) -> None:
+def _report(output: Output, cluster: Sandbox) -> None:
     """Put out the sandbox; in text, only the bootstrap address."""
     facts = _facts(cluster, cluster.name)
     output.begin(SANDBOX, facts["cluster_id"])
@@ -124,10 +124,10 @@ def _report(output: Output, cluster: Cluster) -> None:
         output.note(f"Next: export KGTOOL_BOOTSTRAP_SERVER={cluster.bootstrap}")
 
 
-def _running(name: str) -> Cluster:
-    from kgtool.sandbox.cluster import Cluster
+def _running(name: str) -> Sandbox:
+    from kgtool.sandbox.cluster import Sandbox
 
-    cluster = Cluster.attach(name)
+    cluster = Sandbox.attach(name)
     if cluster is None or cluster.dead():
         raise SandboxError(
             f"The sandbox {name!r} is not running",
@@ -136,7 +136,7 @@ def _running(name: str) -> Cluster:
     return cluster
 
 
-def _facts(cluster: Cluster | None, name: str) -> dict[str, Any]:
+def _facts(cluster: Sandbox | None, name: str) -> dict[str, Any]:
     if cluster is None:
         nothing = dict.fromkeys(keys(SANDBOX))
         return {**nothing, "name": name, "state": "down", "seeded": False, "brokers": []}

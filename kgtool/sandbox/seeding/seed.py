@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgtool.errors import SandboxError
 from kgtool.records.subscription import encode_topics
 from kgtool.sandbox import broker, processes, ready
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked, make_dir
 from kgtool.sandbox.reporter import QUIET, Reporter
 from kgtool.sandbox.seeding import world
@@ -31,7 +31,7 @@ _TOO_EARLY = {
 }  # fmt: skip
 
 
-def seed(cluster: Cluster, reporter: Reporter = QUIET) -> None:
+def seed(cluster: Sandbox, reporter: Reporter = QUIET) -> None:
     """Fill a running sandbox, unless it is seeded already.
 
     SandboxError when a step fails; running it again goes on from there.
@@ -56,7 +56,7 @@ def seed(cluster: Cluster, reporter: Reporter = QUIET) -> None:
 class Seeder:
     """The steps of seeding, each of which may be repeated."""
 
-    def __init__(self, cluster: Cluster, reporter: Reporter) -> None:
+    def __init__(self, cluster: Sandbox, reporter: Reporter) -> None:
         self._cluster = cluster
         self._bootstrap = cluster.bootstrap
         self._modern = not cluster.version.startswith("3.")

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from kgtool import GroupAdmin
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.support import brokers, clients
 
 
 @pytest.fixture(scope="session")
-def kafka(warm: Callable[[Cluster], Cluster]) -> Cluster:
+def kafka(warm: Callable[[Sandbox], Sandbox]) -> Sandbox:
     return warm(brokers.shared_broker("4.3.1", name="all-types"))
 
 
 @pytest.fixture(scope="session")
-def bootstrap(kafka: Cluster) -> str:
+def bootstrap(kafka: Sandbox) -> str:
     return kafka.bootstrap
 
 

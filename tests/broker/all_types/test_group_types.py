@@ -18,7 +18,7 @@ from kgtool.client.ops import call as call_broker
 from kgtool.config import settings
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat as heartbeat
-from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.cli.run import Result, call
 from tests.support import clients
@@ -38,7 +38,7 @@ def rows(result: Result) -> list[dict[str, Any]]:
     return found
 
 
-def by_their_tool(kafka: Cluster, tool: str, group: str, *argv: str) -> list[dict[str, str]]:
+def by_their_tool(kafka: Sandbox, tool: str, group: str, *argv: str) -> list[dict[str, str]]:
     """The table of Kafka's own tool, row by row."""
     out = kafka.run_tool(tool, "--describe", "--group", group, *argv).stdout
     lines = [line for line in out.splitlines() if line.strip()]
@@ -99,7 +99,7 @@ class TestShareGroups:
             member.close()
 
     def test_start_offsets_and_lag(
-        self, kafka: Cluster, kgtool: Kgtool, group: tuple[str, str]
+        self, kafka: Sandbox, kgtool: Kgtool, group: tuple[str, str]
     ) -> None:
         name, topic = group
         (row,) = rows(kgtool("describe", "--group", name, "-o", "json"))
@@ -113,7 +113,7 @@ class TestShareGroups:
                             "STATUS"]  # fmt: skip
 
     def test_members_and_state(
-        self, kafka: Cluster, kgtool: Kgtool, group: tuple[str, str]
+        self, kafka: Sandbox, kgtool: Kgtool, group: tuple[str, str]
     ) -> None:
         name, topic = group
         (member,) = rows(kgtool("describe", "--group", name, "--members", "-o", "json"))
@@ -168,7 +168,7 @@ class TestShareGroups:
 
 
 def test_a_start_offset_that_was_set(
-    kafka: Cluster, kgtool: Kgtool, new_topic: Callable[..., str]
+    kafka: Sandbox, kgtool: Kgtool, new_topic: Callable[..., str]
 ) -> None:
     topic, name = new_topic(), clients.unique("share-set")
     clients.produce(kafka.bootstrap, topic, 9)
@@ -209,7 +209,7 @@ class TestStreamsGroups:
             yield name, topic, member
 
     def test_tasks_and_topology(
-        self, kafka: Cluster, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
+        self, kafka: Sandbox, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
     ) -> None:
         name, _, member = group
         (row,) = rows(kgtool("describe", "--group", name, "--members", "-o", "json"))
