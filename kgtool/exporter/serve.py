@@ -71,8 +71,8 @@ class Server(ThreadingHTTPServer):
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
-            said = error.strerror or error
-            raise KgError(f"Can't listen on {host}:{port}: {said}.") from error
+            reason = error.strerror or error
+            raise KgError(f"Can't listen on {host}:{port}: {reason}.") from error
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -99,9 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
             token = read_token(self.server.token_file)
         except ConfigError:
             return False
-        kind, _, given = self.headers.get("Authorization", "").partition(" ")
-        said = given.strip().encode("utf-8", "surrogateescape")
-        return kind.lower() == "bearer" and hmac.compare_digest(said, token)
+        kind, _, text = self.headers.get("Authorization", "").partition(" ")
+        given = text.strip().encode("utf-8", "surrogateescape")
+        return kind.lower() == "bearer" and hmac.compare_digest(given, token)
 
     def _send(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
         self.send_response(status)

@@ -27,15 +27,15 @@ TAKES_VALUE = {
     name: NO if not value else MAYBE if value.startswith("[") else YES
     for name, value in map(parts, _DECLARED)
 }
-"""The options of Kafka's form, which include those that stand before a command."""
+"""Options of Kafka's form, which include those before a command: whether they take a value."""
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 """Kafka's actions, in the order in which Kafka's tool names them."""
 
 SHORT = {declared[1]: parts(declared)[0] for declared in _DECLARED if declared[1] != "-"}
-"""The short options, wherever there is the long one."""
+"""The short options of all commands that have the long one."""
 
 FORMATS = ("text", "json", "ndjson", "csv", "yaml")
-"""The values of ``--output``, which alone may be glued to its letter."""
+"""The values of ``--output``, the only ones that may follow the letter directly: ``-ojson``."""
 
 REPEATABLE = {"group", "topic", "match", "exclude"}
 

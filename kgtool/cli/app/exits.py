@@ -1,4 +1,4 @@
-"""The exit status of a run, from what was done and what was not (contract, section 3)."""
+"""Exit statuses (contract, section 3)."""
 
 from __future__ import annotations
 

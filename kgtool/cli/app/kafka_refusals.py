@@ -1,4 +1,4 @@
-"""What Kafka's form refuses, in the order and in the words of ConsumerGroupCommand 4.3.1.
+"""The refusals of Kafka's form, in the order and words of ConsumerGroupCommand 4.3.1.
 
 Every refusal is one line and exit status 2, without the usage table of Kafka's tool (foot-gun F19).
 """

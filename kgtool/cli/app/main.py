@@ -1,4 +1,4 @@
-"""Entry point: tells Kafka's form from the subcommand form; every outcome becomes an exit status.
+"""Entry point: runs Kafka's form or a subcommand; every outcome becomes an exit status.
 
 ``--version`` and ``--help`` are answered before Click is imported. All other runs end with one of
 the statuses of ``exits``; every error becomes one sentence on stderr, and with ``-o json`` also a

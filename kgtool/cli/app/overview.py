@@ -1,6 +1,6 @@
-"""The text of ``kgtool --help``, made without Click so that it costs next to nothing.
+"""The text of ``kgtool --help``, made without Click, which takes longer to import.
 
-The options of Kafka's form are described here once; ``argv`` and ``kafka_form`` take them over.
+The options of Kafka's form are declared here; ``argv`` and ``kafka_form`` are made of them.
 """
 
 from __future__ import annotations

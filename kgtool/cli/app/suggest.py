@@ -1,4 +1,4 @@
-"""Slips of the finger: what was meant, where a word is none of those that there are."""
+"""Suggestions for typos: the nearest command, option or word."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _OTHER_WORDS = {
     "jsonl": "ndjson", "format": "output", "start": "up", "stop": "down", "get": "list",
     "seek": "reset-offsets", "rm": "delete",
 }  # fmt: skip
-"""What other tools call it: kubectl, rpk, kcl, docker."""
+"""Words of other tools: kubectl, rpk, kcl, docker."""
 _NO_COMMAND = re.compile(r"No such command '([^']*)'")
 
 
 def did_you_mean(
     word: str, known: Iterable[str], cutoff: float = 0.6, shown: Callable[[str], str] = str
 ) -> str:
-    """Return the end of a sentence that names the nearest word; nothing where none is near.
+    """Return the end of a sentence that names the nearest word; empty if none is near.
 
-    :param shown: how a word is written there, an option with its hyphens for one.
+    :param shown: writes the word, an option with its hyphens for example.
 
     >>> did_you_mean("JSN", ["text", "json", "ndjson"]), did_you_mean("zebra", ["text"])
     (' (did you mean json?)', '')
@@ -35,14 +35,14 @@ def did_you_mean(
     word = word.lower()
     if (other := _OTHER_WORDS.get(word, "")) in names:
         return f" (did you mean {shown(other)}?)"
-    # A beginning is no slip: reset is reset-offsets, however much it looks like restore.
+    # A prefix comes first: reset is reset-offsets, although restore is nearer.
     longer = [name for name in names if len(word) > 1 and name.startswith(f"{word}-")]
     near = longer[:1] or get_close_matches(word, names, n=1, cutoff=cutoff)
     return f" (did you mean {shown(names[near[0]])}?)" if near else ""
 
 
 def text(error: click.UsageError) -> str:
-    """Return what Click has to say, with the nearest option where it is a slip."""
+    """Return Click's message, with the nearest option or command."""
     import click
 
     if isinstance(error, click.NoSuchOption):

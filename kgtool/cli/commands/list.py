@@ -181,7 +181,7 @@ def _expiring(
     """Return a row for each group with offsets that expire within the horizon, by time."""
     questions = _questions(session, output, groups)
     until = now_ms() + horizon_ms
-    found = expiry.find(session, output, questions, all_times=False) if questions else None
+    found = expiry.find(session, output, questions, all_times=False)
     listed = {group.group: group for group in groups}
     answers = found.groups.values() if found is not None else ()
     output.done += sum(answer.is_known for answer in answers)

@@ -36,26 +36,26 @@ def classic_members(group: GroupDescription) -> list[Member]:
 def sentences(group: GroupDescription) -> list[str]:
     """Return a sentence for each unfinished rebalance or migration."""
     name = escape(group.group)
-    said = []
+    notes = []
     # An empty group has no member to assign anything to.
     if group.members and (group.group_epoch or 0) > (group.assignment_epoch or 0):
-        said.append(
+        notes.append(
             f"Group {name}: epoch {group.group_epoch}, but the target assignment is still that of "
             f"epoch {group.assignment_epoch}."
         )
-    late = members_behind(group)
-    if late:
-        said.append(
-            f"Group {name}: {len(late)} of {len(group.members)} members are behind the target "
-            f"assignment (epoch {group.assignment_epoch}): {_listed(late)}."
+    behind = members_behind(group)
+    if behind:
+        notes.append(
+            f"Group {name}: {len(behind)} of {len(group.members)} members are behind the target "
+            f"assignment (epoch {group.assignment_epoch}): {_listed(behind)}."
         )
-    old = classic_members(group)
-    if old:
-        said.append(
-            f"Group {name} is being migrated: {len(old)} of {len(group.members)} members still "
-            f"speak the classic protocol: {_listed(old)}."
+    classic = classic_members(group)
+    if classic:
+        notes.append(
+            f"Group {name} is being migrated: {len(classic)} of {len(group.members)} members still "
+            f"speak the classic protocol: {_listed(classic)}."
         )
-    return said
+    return notes
 
 
 def _listed(members: list[Member]) -> str:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def find(
     session: Session, output: Output, questions: list[Question], *, all_times: bool = True
 ) -> Expiries | None:
-    """Query the cluster; errors go to ``output``. None: the query failed."""
+    """Query the cluster; errors go to ``output``. None: no question, or the query failed."""
+    if not questions:
+        return None
     from kgtool.queries.log.expiry import find_expiries
 
     try:
@@ -45,7 +47,7 @@ def of_groups(
     from kgtool.queries.log.expiry import Question
 
     questions = [Question.of_rows(found) for found in groups if found.description.error is None]
-    answers = find(session, output, questions) if questions else None
+    answers = find(session, output, questions)
     if answers is None:
         return {}
     return {

@@ -98,7 +98,7 @@ def _offsets(
             list(view.topics) or None,
             None if view.expiry else when_known,
             kinds=chosen.kinds,
-            committed=view.committed,
+            committed=view.read_committed,
             clock=now_ms if view.time_lag else None,
             share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
         )
@@ -112,7 +112,7 @@ def _offsets(
 def offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:
     """Return a row of ``describe --offsets`` with what the view's options add."""
     fields = dict(zip(keys(OFFSETS), rows.offset_values(row), strict=True))
-    if view.committed:
+    if view.read_committed:
         fields["last_stable_offset"] = row.last_stable_offset
     if view.expiry:
         at = TopicPartition(row.topic, row.partition)

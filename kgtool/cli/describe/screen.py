@@ -108,13 +108,13 @@ class Screen:
         lines: list[str] = []
         for each in tables:
             lines += [*([""] if lines else []), *self._table(*each, width, mark)]
-        said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
+        errors = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
         # Two lines are taken: the headline and that of the cursor.
-        lines = self._part(lines, max(height - 2 - len(said), 3), mark)
-        lines = [terminal.shorten(head, width, mark), *lines, *said]
+        lines = self._visible(lines, max(height - 2 - len(errors), 3), mark)
+        lines = [terminal.shorten(head, width, mark), *lines, *errors]
         self._write(lines, size)
 
-    def _part(self, lines: list[str], room: int, mark: str) -> list[str]:
+    def _visible(self, lines: list[str], room: int, mark: str) -> list[str]:
         """Return the header, the lines that fit, and a line on those that do not."""
         self._room = room - 2
         missing = len(lines) - 1 - self._room
@@ -126,9 +126,9 @@ class Screen:
         counts = [
             f"{n} more {where}" for n, where in ((self._above, "above"), (below, "below")) if n
         ]
-        said = f"{mark} {', '.join(counts)}; arrow keys move, q ends it"
+        scrolled = f"{mark} {', '.join(counts)}; arrow keys move, q ends it"
         first = 1 + self._above
-        return [lines[0], *lines[first : first + self._room], said]
+        return [lines[0], *lines[first : first + self._room], scrolled]
 
     def _table(
         self, columns: Sequence[Column], rows: Sequence[Row], width: int, mark: str

@@ -54,7 +54,7 @@ def _lag_test(text: str | None) -> LagTest | None:
 
 
 class View(NamedTuple):
-    """What ``describe`` shows of groups, and how."""
+    """The rows and columns that ``describe`` shows."""
 
     name: str = "offsets"
     verbose: bool = False
@@ -64,7 +64,7 @@ class View(NamedTuple):
     by: str | None = None
     """``group`` or ``topic``: one row for each."""
     time_lag: bool = False
-    committed: bool = False
+    read_committed: bool = False
     expiry: bool = False
     totals: bool = False
     columns: tuple[Column, ...] = ()
@@ -93,7 +93,7 @@ class View(NamedTuple):
     @property
     def is_kafka_table(self) -> bool:
         """Whether the tables are those of Kafka's tool, byte for byte."""
-        own = self.columns or self.sort or self.time_lag or self.committed or self.is_summed
+        own = self.columns or self.sort or self.time_lag or self.read_committed or self.is_summed
         return self.kafka_form and not (own or self.expiry) and self.watch is None
 
     @property
@@ -116,7 +116,7 @@ class View(NamedTuple):
         if self.is_summed:
             return columns_of.keys(_TABLES[self.table])
         keys = columns_of.keys(_ROWS[self.name])
-        keys = (*keys, "last_stable_offset") if self.committed else keys
+        keys = (*keys, "last_stable_offset") if self.read_committed else keys
         return (*keys, *groups.EXPIRY_KEYS) if self.expiry else keys
 
     @property
@@ -149,7 +149,7 @@ class View(NamedTuple):
             return any(row.get(key) is not None for row in found)
         by_option = {
             "lag_ms": self.time_lag,
-            "last_stable_offset": self.committed,
+            "last_stable_offset": self.read_committed,
             "status": not self.kafka_form,
             **dict.fromkeys(groups.EXPIRY_KEYS, self.expiry),
         }
@@ -178,7 +178,7 @@ def build_view(
     asked = {column.key for column in (*view.columns, *([view.sort] if view.sort else ()))}
     return view._replace(
         time_lag=view.time_lag or "lag_ms" in asked,
-        committed=view.committed or "last_stable_offset" in asked,
+        read_committed=view.read_committed or "last_stable_offset" in asked,
         expiry=view.expiry or not asked.isdisjoint(groups.EXPIRY_KEYS),
     )
 

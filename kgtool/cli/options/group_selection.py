@@ -156,11 +156,10 @@ def regex_problem(pattern: str) -> str | None:
     try:
         _compile(pattern)
     except re2.error as error:
-        said = error.args[0]
-        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        return next(
-            (words for prefix, words in _RE2J_WORDS if said.startswith(prefix)), said.split(": ")[0]
-        )
+        message = error.args[0]
+        message = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+        known = (words for prefix, words in _RE2J_WORDS if message.startswith(prefix))
+        return next(known, message.split(": ")[0])
     return _refused_by_re2j(pattern)
 
 
@@ -291,9 +290,9 @@ def _filtered(session: Session, output: Output, selection: Selection, listing: L
     errors = (*listing.errors, *everything.errors)
     for group in sorted(missing - filtered) if errors else ():
         # It may be on a broker that does not answer, in any state.
-        said = f"Whether group '{group}' has that state and type is not known: "
+        message = f"Whether group '{group}' has that state and type is not known: "
         target = errors[0].target._replace(group=group)
-        output.failed(errors[0]._replace(target=target, message=said + errors[0].message))
+        output.failed(errors[0]._replace(target=target, message=message + errors[0].message))
     for row in everything.groups:
         if row.group in filtered:
             what = f"{row.state or 'of unknown state'}, {row.type or 'classic'}"

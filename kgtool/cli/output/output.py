@@ -245,8 +245,8 @@ class Output:
         item = ItemError.of(error, Target())
         is_verbatim = self.is_kafka_form and getattr(error, "is_verbatim", False)
         self.note(sentence(item, prefix="" if is_verbatim else "Error: "))
-        for say in self.before_end:
-            say()
+        for print_notes in self.before_end:
+            print_notes()
         self.failed(item, quiet=True)
         self._close()
         has_done = self.done or self.has_changed
