@@ -1,4 +1,4 @@
-"""Backups: the offsets of any groups in one file of JSON Lines.
+"""Backups: the offsets of groups in one file of JSON Lines.
 
 ::
 
@@ -8,7 +8,7 @@
     {"kind": "end", "groups": 3, "offsets": 7, "errors": 0}
 
 Written group by group, so that ten thousand of them need no more memory than a few hundred; the
-file gets its name only when it is whole. One without an ``end`` was cut off and is refused.
+file gets its name only when it is complete. One without an ``end`` was cut off and is refused.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class BackupError(KgError):
 class BackupWriter:
     """Writes a backup: a context manager that leaves nothing behind unless it is finished.
 
-    :param path: where the file is to be; it appears there whole, or not at all.
+    :param path: the file; it appears there complete, or not at all.
     :param header: cluster, time and selection, as the first line has them.
-    :param stream: written to instead, as far as it comes.
+    :param stream: written to instead.
     :raises BackupError: the file can't be written.
     """
 
@@ -99,7 +99,7 @@ class BackupWriter:
         self.offsets += len(image.offsets)
 
     def error(self, error: ItemError) -> None:
-        """Note what is missing, so that nobody takes it for not being there."""
+        """Note what could not be read."""
         target = error.target
         self._write(dump({
             "kind": "error", "group": target.group, "topic": target.topic,
@@ -109,9 +109,9 @@ class BackupWriter:
         self.errors += 1
 
     def finish(self) -> None:
-        """Make it whole: from now on the file is there, durably.
+        """Complete the file, durably.
 
-        :raises BackupError: it isn't.
+        :raises BackupError: it can't be written.
         """
         counts = {"groups": self.groups, "offsets": self.offsets, "errors": self.errors}
         self._write(dump({"kind": "end", **counts}))
@@ -141,23 +141,18 @@ class BackupWriter:
 def header_of(
     cluster_id: str | None, at_ms: int, selection: Mapping[str, Any], *, times: bool = False
 ) -> dict[str, Any]:
-    """Return the first line's fields: of which cluster, when, and which groups were asked for."""
-    return {
-        "cluster_id": cluster_id,
-        "at_ms": at_ms,
-        "at": moment(at_ms),
-        "kgtool": __version__,
-        "selection": dict(selection),
-        **({"times": True} if times else {}),
-    }
+    """Return the first line's fields: the cluster, the time, and the chosen groups."""
+    header = {"cluster_id": cluster_id, "at_ms": at_ms, "at": moment(at_ms), "kgtool": __version__}
+    return {**header, "selection": dict(selection), **({"times": True} if times else {})}
 
 
 def save(
     session: Any, writer: BackupWriter, groups: Sequence[str],
     failed: Callable[[ItemError], None], *, times: bool = False,
 ) -> None:  # fmt: skip
-    """Read groups and write them, some at a time; ``failed`` hears of what can't be read.
+    """Read groups and write them, some at a time.
 
+    :param failed: called with what can't be read.
     :param times: with the time of the last record before each offset.
     """
     waves = AdaptiveBatches(groups)
@@ -172,7 +167,7 @@ def save(
             for error in errors:
                 writer.error(error)
                 failed(error)
-            # Topics that may not be seen are missing; what may be seen is saved all the same.
+            # Topics that may not be seen are missing; the others are saved.
             is_read = all(
                 error.target.topic is not None or error.name == "TOPIC_AUTHORIZATION_FAILED"
                 for error in errors
@@ -191,7 +186,7 @@ def save(
 def _with_times(
     cluster: Cluster, image: GroupImage
 ) -> Operation[tuple[GroupImage, list[ItemError]]]:
-    """Add the time of the last record before each offset; what can't be read has none."""
+    """Add the time of the last record before each offset."""
     places = {
         partition: (one.committed.offset, one.log_start or 0)
         for partition, one in image.offsets.items()
@@ -212,7 +207,7 @@ def _with_times(
 
 
 class Backup(NamedTuple):
-    """A backup that is whole, as far as its first and its last line tell."""
+    """A backup that is complete, by its first and its last line."""
 
     path: Path
     cluster_id: str | None
@@ -222,9 +217,9 @@ class Backup(NamedTuple):
     error_count: int
 
     def groups(self) -> Iterator[GroupChange]:
-        """Read the groups, one after the other.
+        """Yield the groups.
 
-        :raises ConfigError: a line can't be understood, or it is not all there.
+        :raises ConfigError: a line can't be parsed, or the counts of the last line differ.
         """
         found = offsets = 0
         for recorded in groups(self.path, records(self.path)):
@@ -242,7 +237,7 @@ class Backup(NamedTuple):
 def open_backup(path: Path) -> Backup:
     """Read the first and the last line of a backup.
 
-    :raises ConfigError: it is none, was cut off, or was written by a newer kgtool.
+    :raises ConfigError: it is not a backup, was cut off, or was written by a newer kgtool.
     """
     try:
         _, header = next(records(path), (0, {}))
@@ -264,7 +259,7 @@ def open_backup(path: Path) -> Backup:
 
 
 def _end(path: Path) -> dict[str, Any]:
-    """Return the last line, if it is a whole ``end``."""
+    """Return the last line, if it is a complete ``end``."""
     with readable(path), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL_BYTES))

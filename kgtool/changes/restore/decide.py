@@ -1,8 +1,7 @@
-"""Deciding, offset by offset, whether what was there can be put back: pure functions.
+"""Whether an earlier offset can be restored, offset by offset: pure functions.
 
-``undo`` and ``restore`` ask the same questions of the same facts: is it still the same topic, is
-the offset still in its log, did somebody commit since. They differ in what they take for granted,
-which is their ``RestorePolicy``.
+``undo`` and ``restore`` check the same facts: is it still the same topic, is the offset still in
+its log, did somebody commit since. ``RestorePolicy`` has their differences.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ STOP_OR_SPEAK = (
     "Stop them (kgtool remove-members evicts stuck ones), wait for them with --wait-empty 60s, or "
     "commit in a member's name with --as-member."
 )
-"""What to do about members that are in the way of putting offsets back."""
+"""The hint for members that block a restore."""
 
 
 class DesiredOffset(NamedTuple):
-    """What one partition of a group is to have again.
+    """The offset that one partition of a group is to have again.
 
-    ``then`` is the image of that time; its ``committed`` None means that there was nothing, so
-    what is there now is deleted. ``left`` is what the change left behind, which is expected to be
-    there now; it does not matter where ``any_left``, as in a restore. ``or_nothing``: the change
-    deleted it on the way, and may have been killed before it put it there.
+    ``then`` is the image of that time; without a ``committed`` offset the current one is deleted.
+    ``left`` is the value after the change, which is expected to be there now; it does not matter
+    where ``any_left``, as in a restore. ``or_nothing``: the change first deleted the offset, and
+    may have been killed before it committed ``left``.
     """
 
     then: OffsetImage
@@ -38,14 +37,14 @@ class DesiredOffset(NamedTuple):
     or_nothing: bool = False
 
     def is_left(self, now: CommittedOffset | None) -> bool:
-        """Whether what is there now is what the change left behind."""
+        """Whether the current offset is the one after the change."""
         return self.any_left or same_commit(now, self.left) or (self.or_nothing and now is None)
 
     def wanted(self, topic_id: str | None) -> CommittedOffset | None:
         """Return what to commit for a topic with this id.
 
-        Leader epochs count from one when a topic is created: clients that find the epoch of
-        another topic wait for it, and read nothing.
+        Leader epochs count anew when a topic is created: clients that find the epoch of another
+        topic wait for it, and read nothing.
         """
         then = self.then
         if then.committed is None or None in (then.topic_id, topic_id):
@@ -55,7 +54,7 @@ class DesiredOffset(NamedTuple):
 
 
 class DesiredGroup(NamedTuple):
-    """The desired offsets of a group; ``then`` is the group of that time."""
+    """The desired offsets of a group; ``then`` is its image of that time."""
 
     group: str
     offsets: Mapping[TopicPartition, DesiredOffset]
@@ -63,12 +62,12 @@ class DesiredGroup(NamedTuple):
 
 
 class RestorePolicy(NamedTuple):
-    """What is let pass.
+    """What is allowed.
 
     :param force: everything that the broker accepts.
-    :param exact: also what was out of its log's range at that time already (undo).
-    :param create: groups that do not exist may be made.
-    :param as_member: living groups are written to in a member's name.
+    :param exact: offsets that were out of their log's range at that time already (undo).
+    :param create: creating missing groups.
+    :param as_member: committing in a member's name for groups with members.
     """
 
     force: bool = False
@@ -78,12 +77,12 @@ class RestorePolicy(NamedTuple):
 
 
 class RestoreRow(NamedTuple):
-    """One partition: what it has, what it gets, and what came of it.
+    """One partition: its current and its new offset, and the outcome.
 
     ``status``: ``would-restore``, ``would-delete`` (there was no offset then), ``unchanged`` (it
-    has what it should have), ``failed``; then ``restored``, ``deleted``, ``changed-meanwhile``,
-    ``unknown``, ``skipped`` (others failed, and all or nothing was asked for). ``note`` says what
-    is odd about it all the same.
+    has the offset already), ``failed``; then ``restored``, ``deleted``, ``changed-meanwhile``,
+    ``unknown``, ``skipped`` (others failed, and all or nothing was asked for). ``note``: a
+    peculiarity of a restored offset.
     """
 
     group: str
@@ -116,13 +115,13 @@ class RestoreGroup(NamedTuple):
 
 
 def decide(desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy) -> RestoreGroup:
-    """Say what is to be done for one group, as it is now."""
+    """Plan the restore of one group as it is now."""
     broken = {error.target[1:3]: error for error in reading.errors}
     rows = []
     for partition, one in desired.offsets.items():
         row = _decide_one(desired.group, partition, one, reading, policy)
         error = broken.get(partition)
-        # The offset itself may be known, and only the topic is gone.
+        # The offset itself may be known, and only the topic be deleted.
         is_done = row.status == "unchanged" and partition in reading.image.offsets
         if error is not None and not is_done:
             row = row._replace(status="failed", error=error, note=None)
@@ -183,7 +182,7 @@ def _decide_one(
 def _problem(
     desired: DesiredOffset, now: OffsetImage, policy: RestorePolicy
 ) -> tuple[str, str, str] | None:
-    """Return name, message and hint of what speaks against it."""
+    """Return name, message and hint of an objection."""
     if not desired.is_left(now.committed):
         return _committed_since(desired, now)
     if now.committed is not None and now.committed.is_pending:
@@ -240,7 +239,7 @@ def _range_problem(
             + (", as it was then." if then.misplaced else f" (then {_log(then)})."),
             "--force restores it anyway; kgtool reset-offsets sets another one.",
         )
-    if policy.exact and _has_shrunk(then, now):
+    if policy.exact and then.log_end is not None and now.log_end < then.log_end:
         return (
             "LOG_TRUNCATED",
             f"The log was {_log(then)} then and is {log} now: it was truncated, or the topic "
@@ -250,16 +249,12 @@ def _range_problem(
     return None
 
 
-def _has_shrunk(then: OffsetImage, now: OffsetImage) -> bool:
-    return then.log_end is not None and now.log_end is not None and now.log_end < then.log_end
-
-
 def _log(image: OffsetImage) -> str:
     return f"[{image.log_start}, {image.log_end}]"
 
 
 def _note(desired: DesiredOffset, now: OffsetImage) -> str | None:
-    """Say what is put back though it is of no use to a consumer."""
+    """Describe a restored offset from which a consumer can't resume."""
     target = now._replace(committed=desired.then.committed)
     if target.misplaced is None:
         return None

@@ -1,4 +1,4 @@
-"""Comparing the offsets of groups: files with files, files with clusters, clusters with clusters.
+"""Comparing the offsets of groups in files and clusters.
 
 Neither side is ever in memory as a whole: a file is indexed by group, and both sides are then read
 a few hundred groups at a time.
@@ -39,7 +39,7 @@ class DiffRow(NamedTuple):
 
     @property
     def difference(self) -> int | None:
-        """By how much the offset went on; None without two of them."""
+        """By how much the offset moved; None without two of them."""
         if self.old is None or self.new is None:
             return None
         return (self.new.offset or 0) - (self.old.offset or 0)
@@ -48,7 +48,7 @@ class DiffRow(NamedTuple):
 def compare(
     group: str, old: OffsetImages, new: OffsetImages, *, with_topic_ids: bool = True
 ) -> Iterator[DiffRow]:
-    """Return what differs between two states of a group, by topic and partition.
+    """Yield what differs between two states of a group, by topic and partition.
 
     :param with_topic_ids: both are of the same cluster, so that ids can be compared.
     """
@@ -88,19 +88,15 @@ class GroupFile:
         self.path = path
         self.groups: dict[str, tuple[int, int]] = {}
         """Byte and line number of each group."""
-        with readable(path):
-            self._index()
-
-    def _index(self) -> None:
         at = 0
-        with self.path.open("rb") as file:
+        with readable(path), path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                # Most lines are offsets, which need not be understood yet.
+                # Most lines are offsets, which need not be parsed yet.
                 if not line.startswith(b'{"kind": "offset"'):
-                    self._take(number, at, line)
+                    self._add(number, at, line)
                 at += len(line)
 
-    def _take(self, number: int, at: int, line: bytes) -> None:
+    def _add(self, number: int, at: int, line: bytes) -> None:
         record = record_of(line)
         if record is None:
             if line.endswith(b"\n"):

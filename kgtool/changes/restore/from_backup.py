@@ -1,4 +1,4 @@
-"""What it means to restore a backup: which of its offsets, under which names."""
+"""What a restore takes from a backup: which offsets, under which names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from kgtool.model import TopicPartition
 
 
 class BackupSelection(NamedTuple):
-    """What of a backup is restored, and where to.
+    """The groups and partitions of a backup to restore, by their names in the file.
 
-    :param group: whether a group (by its name in the file) is wanted.
-    :param partition: whether a partition (likewise) is.
     :param group_names: new names of groups; the others keep theirs.
-    :param topic_names: likewise.
+    :param topic_names: new names of topics.
     :param is_other_cluster: topic ids of one cluster mean nothing on another.
     """
 
@@ -29,7 +27,7 @@ class BackupSelection(NamedTuple):
 
 
 def desired_groups(backup: Backup, selecting: BackupSelection) -> Iterator[DesiredGroup]:
-    """Say what each group is to have; offsets that the backup does not have are left alone.
+    """Read the groups to restore.
 
     :raises UsageError: two topics of a group would get the same name.
     """
@@ -57,9 +55,9 @@ def desired_groups(backup: Backup, selecting: BackupSelection) -> Iterator[Desir
 
 
 def mapping(pairs: Collection[str], option: str) -> dict[str, str]:
-    """Read ``OLD=NEW`` arguments; a name with ``=`` in it can't be an old one.
+    """Parse ``OLD=NEW`` arguments; an old name can't have ``=`` in it.
 
-    :raises UsageError: something else, or a name that appears twice.
+    :raises UsageError: something else, or an old name that appears twice.
     """
     names: dict[str, str] = {}
     for pair in pairs:

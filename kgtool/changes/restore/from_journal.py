@@ -1,4 +1,4 @@
-"""What it means to undo a journal: the offsets as they were, where the change left them."""
+"""What an undo restores of a journal."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class OtherCluster(KgError):
 
 
 class OtherValue(KgError):
-    """What is set now is not what the change to be undone has set."""
+    """A config has another value than the change to be undone has set."""
 
     name = "CHANGED_SINCE"
 
 
 def check(entry: JournalEntry, cluster_id: str | None, *, force: bool = False) -> None:
-    """Refuse a journal as a whole.
+    """Check that a journal can be undone.
 
     :raises KgError: it is still being written, was undone already, or is another cluster's.
     """
@@ -70,10 +70,10 @@ def check(entry: JournalEntry, cluster_id: str | None, *, force: bool = False) -
 def check_cluster(
     path: Path, then: str | None, now: str | None, way_on: str = "--force goes on anyway"
 ) -> None:
-    """Refuse a file about another cluster.
+    """Check the cluster of a file.
 
-    :param way_on: what to do if this is the right cluster.
-    :raises OtherCluster: it is.
+    :param way_on: the hint if this is the right cluster after all.
+    :raises OtherCluster: the file is about another cluster.
     """
     if then != now:
         raise OtherCluster(
@@ -83,7 +83,7 @@ def check_cluster(
 
 
 def desired_groups(path: Path) -> Iterator[DesiredGroup]:
-    """Say what each group is to have again; what the broker refused was never changed."""
+    """Read the offsets before the change; what the broker refused was never changed."""
     answers = failed_items(path)
     for recorded in changed_groups(path):
         image = recorded.image
@@ -103,9 +103,9 @@ def desired_groups(path: Path) -> Iterator[DesiredGroup]:
 
 
 def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
-    """Warn of what undo can't restore: the login could not see it, or the journal is damaged.
+    """Return warnings of what undo can't restore: hidden offsets, a damaged journal.
 
-    The error says that changes are lost with the rest of the journal.
+    The error: changes are lost with the rest of the journal.
     """
     found = list(hidden_offsets(path))
     said = [
@@ -129,36 +129,21 @@ def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
     return said, None
 
 
-def check_config(change: ConfigChange, now: str | None, option: str = "--force") -> None:
-    """Refuse to undo a config that somebody has changed since.
-
-    :param now: what is set at the group; None: nothing.
-    :raises OtherValue: it is neither what the change has set nor what was there before.
-    """
-    if now not in (change.before, change.after):
-        said = "nothing is set" if now is None else f"it is {now}"
-        raise OtherValue(
-            f"Somebody has changed it since: {said}.", hint=f"{option} sets it anyway."
-        )
-
-
 def plan_configs(
     cluster: Cluster, changes: Sequence[ConfigChange], *, force: bool, option: str = "--force"
 ) -> Operation[list[ConfigItem]]:
-    """Say what it takes to undo changes of configs: each as it was, where the change left it.
+    """Plan to restore the configs before a change, where nobody has changed them since.
 
-    :param option: what sets it although somebody has changed it since.
+    :param option: the name of ``force`` in the hint.
     """
-    groups = [change.group for change in changes]
-    found = yield from describe_group_configs(cluster, groups)
+    found = yield from describe_group_configs(cluster, [change.group for change in changes])
     items = []
     for change in changes:
         item = compare(change.group, change.name, found[change.group], change.before)
-        if item.is_open and not force:
-            try:
-                check_config(change, item.old, option)
-            except OtherValue as problem:
-                item = item.failed(problem)
+        if item.is_open and not force and item.old not in (change.before, change.after):
+            now = "nothing is set" if item.old is None else f"it is {item.old}"
+            hint = f"{option} sets it anyway."
+            item = item.failed(OtherValue(f"Somebody has changed it since: {now}.", hint=hint))
         items.append(item)
     return items
 
@@ -166,9 +151,9 @@ def plan_configs(
 def mark_undone(
     entry: JournalEntry, by: str | None, at_ms: int, say: Callable[[str], None]
 ) -> None:
-    """Note that an action is undone; and that what it had undone itself is done again.
+    """Mark a journal as undone; and the one that it had undone itself as redone.
 
-    :param say: told if its journal can't be written, which takes nothing from what was done.
+    :param say: called with a note if the journal can't be written.
     """
     try:
         mark(entry.path, "undone", by, at_ms)

@@ -1,7 +1,7 @@
-"""Putting offsets back, a part of the groups at a time: look, write it down, write, read back.
+"""Restoring offsets, a part of the groups at a time: read, journal, write, read back.
 
-What ``undo`` and ``restore`` do, in the commands and in the Python API. Groups are worked on in
-parts, so that a file with ten thousand of them never has to fit into memory.
+For ``undo`` and ``restore``, in the commands and in the Python API. A file with ten thousand
+groups never has to fit into memory.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def parts(groups: Iterable[DesiredGroup]) -> Iterator[list[DesiredGroup]]:
 
 
 class Restorer:
-    """Looks at parts, and puts them back.
+    """Plans and restores parts.
 
     :param session: a connected session.
     :param verify: read back what was written.
@@ -85,12 +85,12 @@ class Restorer:
         self._policy = policy
         self._verify = verify
         self._agreed: dict[str, array[int]] = {}
-        """A digest of what each partition of a group had in the plan; FAILED: it could not go."""
+        """By group, a digest of each partition's offset in the plan; FAILED: it was refused."""
         self._whole: set[str] = set()
-        """Groups that go whole: their brokers, before Kafka 2.4, can't delete single offsets."""
+        """Groups to delete whole: their brokers, before Kafka 2.4, can't delete single offsets."""
 
     def plan(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
-        """Say what is to be done for each group; later only that is, of what is as it was."""
+        """Plan a part; later only that is restored, where the offset has not changed since."""
         groups = self.look(part)
         for group in groups:
             digests = (FAILED if row.error else value_digest(row.old) for row in group.rows)
@@ -98,21 +98,23 @@ class Restorer:
         return groups
 
     def look(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
-        """Say what is to be done for each group, as it is now."""
+        """Plan a part as of now, compared with ``plan`` if that was called."""
         partitions = {desired.group: list(desired.offsets) for desired in part}
         names = list(partitions)
         found = self._session.run(read_groups(self._session.cluster, names, partitions))
         groups = [decide(desired, found[desired.group], self._policy) for desired in part]
-        return list(map(self._as_agreed, self._deletable(groups, self._made(part))))
+        return list(map(self._as_agreed, self._refuse_deletions(groups, self._created(part))))
 
-    def _made(self, part: Sequence[DesiredGroup]) -> set[str]:
-        """The groups that did not exist then."""
-        return {w.group for w in part if self._policy.exact and not w.then.exists}
+    def _created(self, part: Sequence[DesiredGroup]) -> set[str]:
+        """Return the groups that the change has created."""
+        return {each.group for each in part if self._policy.exact and not each.then.exists}
 
-    def _deletable(self, groups: list[RestoreGroup], made: set[str]) -> list[RestoreGroup]:
-        """Find the offsets that their brokers can't delete; only a group that is to go whole can.
+    def _refuse_deletions(
+        self, groups: list[RestoreGroup], created: set[str]
+    ) -> list[RestoreGroup]:
+        """Refuse to delete single offsets where the broker lacks OffsetDelete (before Kafka 2.4).
 
-        Brokers have OffsetDelete (KIP-496) since Kafka 2.4.
+        A group that the change has created can be deleted whole.
         """
         homes = {
             group.group: home.id
@@ -120,20 +122,14 @@ class Restorer:
             if any(row.status == "would-delete" for row in group.rows)
             and (home := group.reading.description.coordinator) is not None
         }
-        lacks = self._session.run(
-            find_unsupported(self._session.cluster, homes, offset_delete.Request)
-        )
-        only_whole = lacks.keys() & made
-        self._whole = {g.group for g in groups if g.group in only_whole and _is_all_gone(g)}
-        return [
-            _undeletable(group, lacks[group.group])
-            if group.group in lacks.keys() - self._whole
-            else group
-            for group in groups
-        ]
+        too_old = self._session.run(unable(self._session.cluster, homes, offset_delete.Request))
+        only_whole = too_old.keys() & created
+        self._whole = {g.group for g in groups if g.group in only_whole and _leaves_nothing(g)}
+        refused = too_old.keys() - self._whole
+        return [_undeletable(g, too_old[g.group]) if g.group in refused else g for g in groups]
 
     def _as_agreed(self, group: RestoreGroup) -> RestoreGroup:
-        """Leave alone what the plan did not show as it is now."""
+        """Refuse what has changed since the plan."""
         agreed = self._agreed.get(group.group)
         if agreed is None:
             return group
@@ -144,41 +140,40 @@ class Restorer:
         return group._replace(rows=rows)
 
     def restore(self, part: Sequence[DesiredGroup], change: Change) -> list[RestoreGroup]:
-        """Look once more, write down what is there, and change it. The groups are to be locked.
+        """Read a part again, journal it, and restore it. The groups are locked.
 
-        :raises JournalError: it could not be written down: nothing of the part was changed.
+        :raises JournalError: it can't be written: nothing of the part was changed.
         """
-        groups, identities = self._identified(self.look(part))
-        made = self._made(part)
-        removed = {group.group for group in groups if group.group in made and _is_all_gone(group)}
-        found = [_change(group, group.group in removed) for group in groups]
-        changes = [each for each in found if each is not None]
+        groups, identities = self._find_identities(self.look(part))
+        created = self._created(part)
+        removed = {g.group for g in groups if g.group in created and _leaves_nothing(g)}
+        changes = [_change(g, g.group in removed) for g in groups if open_rows(g)]
         if changes:
             change.before(changes)
             groups = self._write(groups, identities)
             for group in groups:
                 change.results(row for row in group.rows if row.status != "unchanged")
-            self._remove_made([g for g in groups if g.group in removed - self._whole])
+            self._remove_created([g for g in groups if g.group in removed - self._whole])
         return groups
 
-    def _identified(
-        self, groups: Sequence[RestoreGroup]
+    def _find_identities(
+        self, groups: list[RestoreGroup]
     ) -> tuple[list[RestoreGroup], dict[str, CommitIdentity]]:
-        """Find a member for each living group that is to be written to."""
-        living = [
-            group.reading.description
-            for group in groups
-            if open_rows(group) and _has_members(group)
-        ]
+        """Find a member for each group with members that is to be written to."""
+        described = [group.reading.description for group in groups if open_rows(group)]
+        living = [one for one in described if one.error is None and not one.is_empty]
         if not living:
-            return list(groups), {}
+            return groups, {}
         found = self._session.run(find_identities(self._session.cluster, living))
-        identities = {name: who for name, who in found.items() if isinstance(who, CommitIdentity)}
-        errors = {name: who for name, who in found.items() if not isinstance(who, CommitIdentity)}
-        return [
-            _all_failed(group, errors[group.group]) if group.group in errors else group
-            for group in groups
-        ], identities
+        identities = {name: one for name, one in found.items() if isinstance(one, CommitIdentity)}
+        checked = []
+        for group in groups:
+            error = found.get(group.group)
+            if isinstance(error, ItemError):
+                rows = [row._replace(status="failed", error=error) for row in group.rows]
+                group = group._replace(rows=rows, error=error)
+            checked.append(group)
+        return checked, identities
 
     def _write(
         self, groups: Sequence[RestoreGroup], identities: dict[str, CommitIdentity]
@@ -206,7 +201,7 @@ class Restorer:
         ]
 
     def _delete_whole(self, groups: Sequence[RestoreGroup]) -> dict[str, dict[Any, Any]]:
-        """Delete groups that have nothing but the offsets that are to go."""
+        """Delete groups that have no other offsets than those to delete."""
         had = {g.group: {row.at: row.old for row in open_rows(g)} for g in groups}
         had = {group: offsets for group, offsets in had.items() if offsets}
 
@@ -219,13 +214,13 @@ class Restorer:
         done = self._session.run(delete_groups(self._session.cluster, list(had), check=check))
         return {row.group: dict.fromkeys(had[row.group], row.error) for row in done}
 
-    def _remove_made(self, groups: Sequence[RestoreGroup]) -> None:
-        """Remove groups that the change had made, once they have no offsets any more.
+    def _remove_created(self, groups: Sequence[RestoreGroup]) -> None:
+        """Remove groups that the change had created, once they have no offsets any more.
 
-        The broker would do that by itself, in its own time; so it does not matter if it fails.
-        One that another client has committed to since is left alone.
+        The broker would do that by itself, later; so a failure does not matter. One that another
+        client has committed to since is left alone.
         """
-        names = [group.group for group in groups if _is_all_gone(group)]
+        names = [group.group for group in groups if _leaves_nothing(group)]
         if not names:
             return
         self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
@@ -253,14 +248,14 @@ def _undeletable(group: RestoreGroup, why: KgError) -> RestoreGroup:
     rows = []
     for row in group.rows:
         if row.status == "would-delete":
-            error = ItemError.of(why, Target(row.group, row.topic, row.partition))
-            row = row._replace(status="failed", error=error._replace(hint=hint), note=None)
+            error = ItemError.of(why, Target(row.group, *row.at))._replace(hint=hint)
+            row = row._replace(status="failed", error=error, note=None)
         rows.append(row)
     return group._replace(rows=rows)
 
 
-def _is_all_gone(group: RestoreGroup) -> bool:
-    """Whether nothing is to be left of a group."""
+def _leaves_nothing(group: RestoreGroup) -> bool:
+    """Whether no offset of a group is to remain."""
     return not group.error and all(row.error is None and row.new is None for row in group.rows)
 
 
@@ -275,33 +270,18 @@ def _in_use(description: GroupDescription, committed: Committed | KgError) -> It
     return ItemError.of(changed_meanwhile(None, now), Target(group=description.group))
 
 
-def _change(group: RestoreGroup, is_removed: bool) -> GroupChange | None:
-    """Return what is about to change in a group, for the journal; None if nothing is.
-
-    :param is_removed: the group itself goes too.
-    """
+def _change(group: RestoreGroup, is_removed: bool) -> GroupChange:
+    """Return a group's change for the journal; ``is_removed``: the group itself goes too."""
     after = {row.at: row.new for row in open_rows(group)}
-    if not after:
-        return None
     image = group.reading.image
     offsets = {partition: image.offsets.get(partition, OffsetImage(None)) for partition in after}
     return GroupChange(image._replace(offsets=offsets), after, is_removed)
 
 
-def _has_members(group: RestoreGroup) -> bool:
-    description = group.reading.description
-    return description.error is None and not description.is_empty
-
-
-def _all_failed(group: RestoreGroup, error: ItemError) -> RestoreGroup:
-    rows = [row._replace(status="failed", error=error) for row in group.rows]
-    return group._replace(rows=rows, error=error)
-
-
 def _outcome(row: RestoreRow, error: KgError | ItemError | None) -> RestoreRow:
     if error is None:
         return row._replace(status="deleted" if row.new is None else "restored")
-    target = Target(row.group, row.topic, row.partition)
+    target = Target(row.group, *row.at)
     item = ItemError.of(error, target) if isinstance(error, KgError) else error
     if item.code == codes.UNKNOWN_MEMBER_ID and item.hint is None:
         item = item._replace(hint=f"A member has joined. {STOP_OR_SPEAK}")

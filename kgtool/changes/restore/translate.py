@@ -1,7 +1,7 @@
-"""Offsets of one cluster for another whose logs hold the same records at other offsets.
+"""Translation of offsets to a cluster whose logs hold the same records at other offsets.
 
-By the times of records (``backup --times``), or by the checkpoints that MirrorMaker 2 leaves on the
-target. Both may lead to records that were read already, never past one that was not.
+By the times of records (``backup --times``), or by the checkpoints that MirrorMaker 2 writes on the
+target. Both may lead back to records that were read already, never past one that was not.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from kgtool.queries.peek import Window, read_window
 
 
 class Untranslated(KgError):
-    """Nothing tells where an offset is on the target."""
+    """An offset's position on the target is unknown."""
 
     name = "UNTRANSLATED"
 
 
 Points = Callable[[DesiredGroup], Mapping[TopicPartition, "LogPoint | KgError"]]
-"""Says where each partition of a group is to go."""
+"""Returns the position of each partition of a group on the target."""
 
 
 class Translator:
     """Translates desired offsets. Each group once: what was shown is what is done.
 
-    :param failed: hears of what can't be translated, which is left out.
+    :param failed: called with what can't be translated, which is left out.
     """
 
     def __init__(self, points: Points, failed: Callable[[ItemError], None]) -> None:
@@ -42,7 +42,7 @@ class Translator:
         self._known: dict[str, DesiredGroup] = {}
 
     def translate(self, found: Iterable[DesiredGroup]) -> Iterator[DesiredGroup]:
-        """Return the groups with offsets of the target's logs."""
+        """Yield the groups with offsets of the target's logs."""
         for desired in found:
             if desired.group not in self._known:
                 self._known[desired.group] = self._translated(desired)
@@ -62,7 +62,7 @@ class Translator:
 
 
 def by_time(session: Any, backup: Backup) -> Points:
-    """Go to the first record of the time of the last one that was read, or later.
+    """Translate to the first record at or after the time of the last one that was read.
 
     :raises ConfigError: the backup was made without times.
     """
@@ -74,8 +74,8 @@ def by_time(session: Any, backup: Backup) -> Points:
     unknown = Untranslated("The backup does not say when its last record was written.")
 
     def points(desired: DesiredGroup) -> Mapping[TopicPartition, LogPoint | KgError]:
-        times = {p: one.then.time_ms for p, one in desired.offsets.items()
-                 if one.then.time_ms is not None}  # fmt: skip
+        known = {at: one.then.time_ms for at, one in desired.offsets.items()}
+        times = {at: time_ms for at, time_ms in known.items() if time_ms is not None}
         logs = session.run(log_ranges(session.cluster, times, times)) if times else {}
         found = {partition: logs.get(partition, unknown) for partition in desired.offsets}
         return {
@@ -87,14 +87,14 @@ def by_time(session: Any, backup: Backup) -> Points:
 
 
 class Checkpoint(NamedTuple):
-    """One of MirrorMaker's: an offset of the source, and the target's that it stands for."""
+    """A checkpoint of MirrorMaker: an offset of the source and its counterpart on the target."""
 
     upstream: int
     downstream: int
 
 
 def by_checkpoints(session: Any, topic: str) -> Points:
-    """Go to the newest checkpoint that is not beyond the offset.
+    """Translate by the newest checkpoint that is not beyond the offset.
 
     :param topic: ``SOURCE.checkpoints.internal``, on the target.
     :raises KgError: it can't be read.
@@ -103,15 +103,14 @@ def by_checkpoints(session: Any, topic: str) -> Points:
 
     def points(desired: DesiredGroup) -> Mapping[TopicPartition, LogPoint | KgError]:
         found: dict[TopicPartition, LogPoint | KgError] = {}
-        for partition, one in desired.offsets.items():
+        for at, one in desired.offsets.items():
             offset = one.then.committed.offset if one.then.committed is not None else None
-            known = checkpoints.get((desired.then.group, partition), [])
+            known = checkpoints.get((desired.then.group, at), [])
             fitting = [each for each in known if offset is not None and each.upstream <= offset]
-            found[partition] = (
-                LogPoint(max(fitting).downstream, None)
-                if fitting
-                else Untranslated(f"{topic} has no checkpoint at or before offset {offset}.")
-            )
+            if fitting:
+                found[at] = LogPoint(max(fitting).downstream, None)
+            else:
+                found[at] = Untranslated(f"{topic} has no checkpoint at or before offset {offset}.")
         return found
 
     return points
@@ -142,9 +141,9 @@ def _read(session: Any, topic: str) -> _Known:
 
 
 def decode(key: bytes, value: bytes) -> tuple[tuple[str, TopicPartition], Checkpoint]:
-    """Read a checkpoint, as ``org.apache.kafka.connect.mirror.Checkpoint`` writes it.
+    """Decode a checkpoint of ``org.apache.kafka.connect.mirror.Checkpoint``.
 
-    :raises Untranslated: it is none, or one of a later version.
+    :raises Untranslated: it is something else, or of a later version.
     """
     try:
         group, at = _text(key, 0)
