@@ -1,14 +1,14 @@
-"""Joining and leaving an Empty classic group, so that the clock of its emptiness starts again.
+"""Joining and leaving an Empty classic group, which restarts the clock of its offsets.
 
-For a classic group with a protocol type, brokers from 2.1 on count only since when it is Empty
+For a classic group with a protocol type, brokers from 2.1 on count from when it became Empty
 (KIP-211): committing its offsets again does not help. A member that joins and leaves does: the
 group's next metadata record has a new currentStateTimestamp.
 
-The member never completes the rebalance: a group that is rebalancing keeps all it has, whereas a
-Stable one keeps only what it subscribes to (KIP-496). All the same the member subscribes to every
-topic that has an offset, because brokers 2.4 - 2.8.1 look at that even then (KAFKA-13636). It
-offers every assignor that Kafka's clients know, so that a consumer which starts in the same moment
-is not refused. What it leaves behind is the next generation, and nothing else.
+The member never completes the rebalance: a rebalancing group keeps all its offsets, whereas a
+Stable one keeps only those of subscribed topics (KIP-496). It still subscribes to every topic that
+has an offset, because brokers 2.4 - 2.8.1 check that even then (KAFKA-13636), and offers every
+assignor of Kafka's clients, so that a consumer that starts in the same moment is not refused. All
+it leaves behind is the next generation.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from kgtool.records.subscription import encode_topics
 CONSUMER_PROTOCOL = "consumer"
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 SESSION_TIMEOUT_MS = 10_000
-"""Should kgtool die in between, the coordinator ends the membership by itself after that."""
+"""If kgtool dies in between, the coordinator removes the member after that."""
 
 REASON = "kgtool keep --join: starts the clock of the group's emptiness again"
 MEMBER_ID_REQUIRED = 79
-"""KIP-394: the coordinator hands out the member's id first."""
+"""KIP-394: the coordinator assigns the member's id first."""
 
 
 def restart_clocks(
     cluster: Cluster, groups: Mapping[str, Iterable[str]]
 ) -> Operation[dict[str, KgError | None]]:
-    """Join and leave each group, with its topics; None where that was done.
+    """Join and leave each group, with its topics; return the errors.
 
     It takes ``group.initial.rebalance.delay.ms`` (3 s by default) for each group of a coordinator,
     and READ on the group.

@@ -1,13 +1,12 @@
-"""Making committed offsets outlive a freeze: what helps for which group, and doing it.
+"""Keeping committed offsets for another retention: what helps for which group, and doing it.
 
-Where the time of the commit counts (standalone committers, KIP-848 groups, everything on brokers
-before 2.1), the same offset is committed once more, with its metadata and leader epoch. Where only
-the time counts since which a classic group is Empty, joining and leaving it helps
-(``kgtool.changes.groups.rejoin``), and nothing else. A group that has members takes commits from
-nobody but them.
+Where an offset's clock runs from its commit (standalone committers, KIP-848 groups, everything on
+brokers before 2.1), the same offset is committed again, with its metadata and leader epoch. Where
+it runs from when a classic group became Empty, only joining and leaving the group helps
+(``kgtool.changes.groups.rejoin``). A group with members takes commits from those only.
 
-There is no compare-and-set for committed offsets. Everything is read once more just before the
-first write, what is no longer as planned is left alone, and what has come of it is read back.
+There is no compare-and-set for committed offsets. Everything is read again just before the first
+write, what has changed since the plan is left alone, and the result is read back.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class GroupKeep(NamedTuple):
 
 
 class KeepPlan(NamedTuple):
-    """What is to be done, and what could not be found out."""
+    """The groups of a plan, and their expiry."""
 
     groups: list[GroupKeep]
     expiries: Expiries
@@ -100,32 +99,30 @@ class KeepPlan(NamedTuple):
 def plan_keep(
     cluster: Cluster, groups: Sequence[str], now_ms: int, *, join: bool
 ) -> Operation[KeepPlan]:
-    """Say for every committed offset whether, and how, it can be made to live longer.
+    """Plan for every committed offset whether, and how, it can be kept.
 
     :param join: join and leave groups where nothing else helps.
     """
     both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
-    # A coordinator that doesn't answer must leave time for what follows for the others' groups.
+    # A coordinator that doesn't answer must leave time for the next steps of others.
     described, committed = yield from within(both, READING_SHARE)
     questions = [Question.of(d, committed[d.group]) for d in described if d.error is None]
     expiries: Expiries = yield from find_expiries(cluster, questions, now_ms)
     found = []
     for description in described:
-        values = committed[description.group]
-        if description.error is not None:
-            found.append(GroupKeep(description, [], description.error))
-        elif description.type == "share":
-            found.append(GroupKeep(description, [], without_commits(description.group)))
-        elif isinstance(values, KgError):
-            error = ItemError.of(values, Target(group=description.group))
-            found.append(GroupKeep(description, [], error))
-        else:
-            expiry = expiries.groups[description.group]
+        group, values = description.group, committed[description.group]
+        error, rows = description.error, []
+        if error is None and description.type == "share":
+            error = without_commits(group)
+        elif error is None and isinstance(values, KgError):
+            error = ItemError.of(values, Target(group=group))
+        elif error is None:
+            expiry = expiries.groups[group]
             rows = [
                 _plan_row(description, partition, value, expiry, now_ms, join)
                 for partition, value in offsets_of(values).items()
             ]
-            found.append(GroupKeep(description, rows))
+        found.append(GroupKeep(description, rows, error))
     return KeepPlan(found, expiries)
 
 
@@ -145,7 +142,7 @@ def _plan_row(
     then_ms = None if retention_ms is None else now_ms + retention_ms
     if then_ms is not None and found.expires_at_ms is not None and found.expires_at_ms > then_ms:
         return row  # it has a retention of its own that is longer than a new commit's
-    error, how = _way(description, expiry, join)
+    error, how = _find_way(description, expiry, join)
     if how == COMMIT and (found.is_pending or value.is_pending):
         return failed(row, _pending(row.group))
     if error is not None:
@@ -154,20 +151,20 @@ def _plan_row(
 
 
 def _pending(group: str) -> KgError:
-    """Refuse to commit: a coordinator drops a transaction's commit where there is a newer one."""
+    """Return a refusal: coordinators drop a transaction's commit where there is a newer one."""
     error = pending_error(group)
     error.hint = "Wait until it has ended: its commit restarts the clock."
     return error
 
 
-def _way(
+def _find_way(
     description: GroupDescription, expiry: GroupExpiry, join: bool
 ) -> tuple[ItemError | None, str | None]:
-    """Return what speaks against it, or how it is done."""
+    """Return the refusal, or how the group's offsets are kept."""
     target = Target(group=description.group)
     if not description.is_empty:
         return _has_members(description, target), None
-    if not _counts_emptiness(description, expiry):
+    if not _expires_by_emptiness(description, expiry):
         return None, COMMIT
     if description.protocol_type != CONSUMER_PROTOCOL:
         return ItemError(
@@ -186,8 +183,8 @@ def _way(
     return None, JOIN
 
 
-def _counts_emptiness(description: GroupDescription, expiry: GroupExpiry) -> bool:
-    """Whether the group's clock counts, not the commits' (``rules.verdict``)."""
+def _expires_by_emptiness(description: GroupDescription, expiry: GroupExpiry) -> bool:
+    """Whether offsets expire by when the group became Empty (``rules.verdict``)."""
     if description.type != r.TYPE_CLASSIC or not description.protocol_type:
         return False
     if expiry.broker is not None and expiry.broker.rules.fixed_at_commit:
@@ -212,18 +209,18 @@ def _has_members(description: GroupDescription, target: Target) -> ItemError:
 
 
 # ---------------------------------------------------------------------------------------------
-# Doing it
+# Applying
 
 
 def execute_keep(
     cluster: Cluster, plan: Sequence[GroupKeep], now: Clock, before_change: BeforeChange, *,
     all_or_nothing: bool = False,
 ) -> Operation[list[GroupKeep]]:  # fmt: skip
-    """Do what is planned; return the plan with what became of each row.
+    """Apply a plan; return it with the outcome of each row.
 
-    :param before_change: called with images of all that is about to be touched.
-    :param all_or_nothing: do nothing if any row of the plan has failed, or fails the second look.
-        Once committing has begun, what fails does not take back the rest.
+    :param before_change: called with images of all that is about to be written.
+    :param all_or_nothing: do nothing if any row of the plan has failed, or fails now. Once
+        committing has begun, a failure does not revert the rest.
     """
     checked = settle(plan, all_or_nothing)
     checked = settle((yield from look_again(cluster, checked)), all_or_nothing)
@@ -238,7 +235,7 @@ def execute_keep(
 
 
 def look_again(cluster: Cluster, plan: Sequence[GroupKeep]) -> Operation[list[GroupKeep]]:
-    """Compare groups and offsets with the plan; all groups, before the first is changed."""
+    """Compare all groups and offsets with the plan, before the first is changed."""
     names = [group.description.group for group in plan if open_rows(group)]
     both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
     described, committed = yield from within(both, READING_SHARE)
@@ -255,7 +252,7 @@ def journaled_keep(
     cluster: Cluster, change: Change, plan: Sequence[GroupKeep], now: Clock, *,
     all_or_nothing: bool = False,
 ) -> Operation[list[GroupKeep]]:  # fmt: skip
-    """Do the same with a journal; ``change`` has locked the groups."""
+    """Apply a plan with a journal; ``change`` has locked the groups."""
     touched = {(row.group, row.at) for row in open_rows(*plan)}
     done = yield from execute_keep(cluster, plan, now, change.before, all_or_nothing=all_or_nothing)
     rows = (row for group in done for row in group.rows)
@@ -264,7 +261,7 @@ def journaled_keep(
 
 
 def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgError) -> GroupKeep:
-    """Compare a group with the plan; what is not as it was is left alone."""
+    """Refuse what has changed since the plan."""
     error = now.error
     if error is None and isinstance(values, KgError):
         error = ItemError.of(values, Target(group=now.group))
@@ -295,11 +292,11 @@ def _write(cluster: Cluster, todo: Sequence[GroupKeep]) -> Operation[Errors]:
             else:
                 joins.setdefault(row.group, []).append(row.at)
     topics = {
-        group.description.group: {row.topic for row in group.rows}
-        for group in todo
-        if group.description.group in joins
+        g.description.group: {row.topic for row in g.rows}
+        for g in todo
+        if g.description.group in joins
     }
-    # The log shows what was kept, better than the value does.
+    # The log shows what was kept; the value is the same as before.
     writing = write_offsets(cluster, commits, verify=False, refresh=True)
     committed, joined = yield from gather([writing, restart_clocks(cluster, topics)])
     errors: Errors = {(g, p): e for g, parts in committed.items() for p, e in parts.items()}
@@ -310,7 +307,7 @@ def _write(cluster: Cluster, todo: Sequence[GroupKeep]) -> Operation[Errors]:
 def _read_back(
     cluster: Cluster, groups: Sequence[GroupKeep], errors: Errors, now: Clock
 ) -> Operation[list[GroupKeep]]:
-    """Judge each row by what the coordinator said and by what is in its log now."""
+    """Judge each row by the coordinator's answer and its log."""
     questions = [
         Question(group.description, {row.at: False for row in rows})
         for group in groups
@@ -330,10 +327,9 @@ def _done(row: KeepRow, error: KgError | None, found: Mapping[TopicPartition, Ex
     now = found.get(row.at, Expiry())
     if error is not None and not (isinstance(error, OutcomeUnknown) and now.rule is not None):
         return failed(row, error)._replace(new_expires_at_ms=row.old_expires_at_ms)
-    if now.rule is None:  # it can't be read, but the coordinator said yes
+    if now.rule is None:  # it can't be read, but the coordinator accepted it
         return row._replace(status=KEPT)
-    lives = now.expires_at_ms is None or now.expires_at_ms > (row.old_expires_at_ms or 0)
-    if lives:
+    if now.expires_at_ms is None or now.expires_at_ms > (row.old_expires_at_ms or 0):
         return row._replace(status=KEPT, new_expires_at_ms=now.expires_at_ms)
     unmoved = error or NotVerified(
         "The coordinator accepted it, but the offset expires no later than before.",
