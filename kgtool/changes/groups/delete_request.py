@@ -1,4 +1,4 @@
-"""Sending DeleteGroups: requests fit into the coordinator's batch, and none is repeated blindly."""
+"""DeleteGroups requests: they fit into the coordinator's batch; none is repeated without a look."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kgtool.text import counted
 
 
 class PartlyDeleted(KgError):
-    """A group too large for one batch: some of its offsets are gone, and the group is not."""
+    """A group too large for one batch: some of its offsets are deleted, the group is not."""
 
     name = "PARTLY_DELETED"
 
@@ -39,13 +39,13 @@ Answers = dict[str, "KgError | None"]
 
 
 def send_deletions(cluster: Cluster, had: Mapping[str, Committed]) -> Operation[Answers]:
-    """Delete groups; ``had`` tells, where an answer got lost, whether it may be sent again."""
+    """Delete groups; where an answer was lost, ``had`` tells whether to send it again."""
     sizes = {group: _bytes(group, found) for group, found in had.items()}
     limit = yield from batch_bytes(sum(sizes.values()))
     large = [group for group, size in sizes.items() if size > limit]
     rest = {group: found for group, found in had.items() if sizes[group] <= limit}
     answers = yield from _send(cluster, rest, limit)
-    # Refused although it should fit: the batches of this cluster are smaller than Kafka's own.
+    # Refused although it should fit: the batches of this cluster are smaller than Kafka's default.
     large += [g for g, answer in answers.items() if is_too_large(answer) and len(had[g]) > 1]
     if large:
         answers.update((yield from _delete_large(cluster, {g: had[g] for g in large})))
@@ -57,7 +57,7 @@ def _bytes(group: str, found: Committed) -> int:
 
 
 def _delete_large(cluster: Cluster, had: Mapping[str, Committed]) -> Operation[Answers]:
-    """Delete groups whose offsets do not fit into one batch: these first, part by part."""
+    """Delete groups whose offsets do not fit into one batch: first the offsets, in parts."""
     gone = yield from delete_partitions(cluster, {g: sorted(had[g]) for g in had}, had)
     now = yield from fetch_committed(cluster, list(had))
     answers: Answers = {}
@@ -90,9 +90,9 @@ def _send(
 ) -> Operation[Answers]:
     """Send DeleteGroups, in requests whose tombstones fit into a batch.
 
-    :param limit: how many bytes of tombstones a request may make.
-    :param begun: groups whose offsets were deleted before: before 4.0 the last one takes the group
-        with it.
+    :param limit: how many bytes of tombstones a request may cause.
+    :param begun: groups whose offsets were deleted: before 4.0 the last one takes the group with
+        it.
     """
     asked = set(begun)
 
@@ -103,11 +103,11 @@ def _send(
         answers: dict[str, Any] = {
             group: left_out(delete_groups_api.Request, f"group '{group}'") for group in ids
         }
-        told = {row.group_id for row in reply.results}
-        asked.update(group for group in ids if group not in told)
+        answered = {row.group_id for row in reply.results}
+        asked.update(group for group in ids if group not in answered)
         for row in reply.results:
-            # Not found after an answer that got lost, or told of no more than trouble with the
-            # log: it is the first request that deleted it.
+            # Not found after an answer that was lost, or was about the log: an earlier request
+            # deleted it.
             gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
             done = row.error_code == codes.NONE or gone
             error = denied.explain(
@@ -142,9 +142,9 @@ def _request(broker: int, groups: list[str]) -> Call:
 
 
 def _changed(group: str, before: Committed, now: Committed | KgError) -> KgError | None:
-    """Return why a group is left alone: somebody has committed since it was read.
+    """Return the error of a group that somebody has committed to since it was read.
 
-    Between the two lie the images and the journal, which may take their time.
+    Images and journal in between may take their time.
     """
     if isinstance(now, KgError):
         return now if before else None  # share groups keep their offsets elsewhere
@@ -159,7 +159,7 @@ def _changed(group: str, before: Committed, now: Committed | KgError) -> KgError
 def _verdict(
     group: str, before: Committed, now: Committed | KgError, listed: Collection[str] | KgError
 ) -> Any:
-    """Say whether DeleteGroups may be sent again; a group without offsets is no loss."""
+    """Decide whether DeleteGroups may be sent again; a group without offsets is no loss."""
     if isinstance(now, KgError):
         return now
     if before.keys() - now.keys() and not any(now.get(at) == old for at, old in before.items()):

@@ -1,8 +1,8 @@
-"""Deletions in requests that fit into one batch of the coordinator's log.
+"""Deletions in requests whose tombstones fit into one batch of the coordinator's log.
 
 A coordinator appends the tombstones of a request (of DeleteGroups: those of one partition of
-``__consumer_offsets``) as one batch, of at most ``max.message.bytes`` (1 MiB by default). One that
-is larger fails as a whole: 4.3.1 answers -1 for every group in it and deletes none.
+``__consumer_offsets``) as one batch, of at most ``max.message.bytes`` (1 MiB by default). A larger
+one fails as a whole: 4.3.1 answers -1 for every group in it and deletes none.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ T = TypeVar("T")
 BATCH_BYTES = 512 * 1024
 """Of tombstones in one request: half of Kafka's default."""
 FEW_BYTES = 4096
-"""They fit into any batch."""
+"""Fit into any batch."""
 RECORD_BYTES = 24
-"""A tombstone without its names: 18 on 4.3.1, and a bit for long lengths."""
+"""A tombstone without its names: 18 on 4.3.1, plus some for long lengths."""
 
 _LIMITS = ("max.message.bytes", "segment.bytes")
 
 TOO_LARGE = (codes.UNKNOWN_SERVER_ERROR, 10, 18, 28)
-"""What coordinators say of a batch that is too large: 4.3.1 the first, older ones
+"""The answers to a batch that is too large: of 4.3.1 the first, of older ones
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE or INVALID_COMMIT_OFFSET_SIZE."""
 
 
 def tombstone_bytes(group: str, at: TopicPartition) -> int:
-    """Return about how many bytes the removal of one offset takes in the log."""
+    """Estimate the bytes of one offset's tombstone."""
     names = (group + at.topic).encode("utf-8", "surrogateescape")  # as they are sent
     return RECORD_BYTES + len(names)
 
 
 def batch_bytes(total: int) -> Operation[int]:
-    """Return how many bytes of tombstones a request may make.
+    """Return how many bytes of tombstones a request may cause.
 
-    Before 4.0 a coordinator says of a batch that its log refuses that all is well, and what it
-    has forgotten comes back when it is loaded the next time. So the log is asked, where more than
-    a few are to go and the login may do that.
+    Before 4.0 a coordinator reports success for a batch that its log refuses, and the deleted
+    offsets come back when it is loaded the next time. So the topic's configs are read, where more
+    than a few bytes are deleted and the login may do that.
 
-    :param total: how many are to go.
+    :param total: the bytes of all tombstones.
     """
     if total <= FEW_BYTES:
         return BATCH_BYTES
@@ -58,7 +58,7 @@ def batch_bytes(total: int) -> Operation[int]:
 
 
 def split(items: Sequence[T], size: Callable[[T], int], limit: int) -> list[list[T]]:
-    """Deal items out into parts of at most ``limit`` bytes; a larger item is alone.
+    """Split items into parts of at most ``limit`` bytes; a larger item is alone.
 
     >>> split(["a", "b", "c"], lambda _: 10, 20)
     [['a', 'b'], ['c']]
@@ -80,9 +80,9 @@ def send_parts(
     request: Callable[[list[T]], Call],
     read: Callable[[list[T], Any], dict[T, Any]],
 ) -> Operation[dict[T, Any]]:
-    """Send a request for each part; what is refused as too large goes again in halves.
+    """Send a request for each part; what is refused as too large is sent again in halves.
 
-    :param read: makes the answer of each item, a ``KgError`` or a code, of a reply.
+    :param read: returns the answer for each item of a reply, a ``KgError`` or a code.
     """
     answers: dict[T, Any] = {}
     queue = list(parts)

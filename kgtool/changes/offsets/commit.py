@@ -1,13 +1,14 @@
-"""OffsetCommit: requests for one coordinator, and what it answers.
+"""OffsetCommit: requests for one coordinator, and its answers.
 
-Only ``kgtool.changes.offsets.write`` sends them. The broker checks neither the log's range nor what
-was there before: what may be written is for the caller to decide. With topic ids (v10) it refuses
+Only ``kgtool.changes.offsets.write`` sends them. The broker checks neither the log's range nor the
+offset before: what may be written is for the caller to decide. With topic ids (v10) it refuses
 offsets of a topic that was re-created since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -25,17 +26,17 @@ NAMES_VERSION = 9
 
 REQUEST_BYTES = 256 * 1024
 """The offsets of one request become one record batch, which has to fit into the
-``max.message.bytes`` of ``__consumer_offsets`` (1 MiB unless somebody made it smaller)."""
+``max.message.bytes`` of ``__consumer_offsets`` (1 MiB by default)."""
 
 OffsetsToCommit = Mapping[TopicPartition, CommittedOffset]
 TopicIds = Mapping[str, "UUID | None"]
-"""The id that each topic had when it was looked at; None on brokers before 2.8."""
+"""The id that each topic had when it was read; None on brokers before 2.8."""
 Outcome = dict[TopicPartition, "KgError | None"]
-"""What came of each partition: None where the coordinator has stored it."""
+"""The error of each partition; None where the coordinator has stored it."""
 
 
 class CommitIdentity(NamedTuple):
-    """In whose name to commit: an administrator's (the default) or a member's.
+    """Who commits: an administrator (the default) or a member.
 
     ``epoch`` is the generation of a classic group or the member epoch of a KIP-848 one.
     """
@@ -63,43 +64,29 @@ def commit_on(
     if isinstance(version, KgError):
         return {group: dict.fromkeys(offsets, version) for group, offsets in asked.items()}
     usable = ids if version > NAMES_VERSION else {}
-    requests = [
-        (group, part, by_id)
-        for group, offsets in asked.items()
-        for by_id, mine in _by_kind(offsets, usable)
-        for part in _parts(group, mine)
-    ]
-    replies = yield from pipelined(
-        [
-            Call(
-                broker,
-                _request(group, part, identities.get(group, ADMIN), ids),
-                None if by_id else NAMES_VERSION,
-            )
-            for group, part, by_id in requests
-        ]
-    )
+    parts: list[tuple[str, OffsetsToCommit, bool]] = []
+    for group, offsets in asked.items():
+        for by_id in (True, False):
+            items = [
+                (p, value) for p, value in offsets.items() if bool(usable.get(p.topic)) == by_id
+            ]
+            small = split(items, partial(_record_bytes, group), REQUEST_BYTES)
+            parts += [(group, dict(part), by_id) for part in small]
+    calls = []
+    for group, part, by_id in parts:
+        request = _request(group, part, identities.get(group, ADMIN), ids)
+        calls.append(Call(broker, request, None if by_id else NAMES_VERSION))
+    replies = yield from pipelined(calls)
     outcomes: dict[str, Outcome] = {group: {} for group in asked}
-    for (group, part, by_id), reply in zip(requests, replies, strict=True):
+    for (group, part, by_id), reply in zip(parts, replies, strict=True):
         names = {ids[p.topic]: p.topic for p in part} if by_id else None
         outcomes[group].update(_read(group, reply, part, names))
     return outcomes
 
 
-def _by_kind(offsets: OffsetsToCommit, ids: TopicIds) -> Iterator[tuple[bool, OffsetsToCommit]]:
-    """Divide offsets into those of topics with an id, and the others."""
-    yield True, {p: value for p, value in offsets.items() if ids.get(p.topic)}
-    yield False, {p: value for p, value in offsets.items() if not ids.get(p.topic)}
-
-
-def _parts(group: str, offsets: OffsetsToCommit) -> Iterator[OffsetsToCommit]:
-    """Cut a group's offsets into requests that are small enough."""
-    items = list(offsets.items())
-    return map(dict, split(items, lambda item: _record_bytes(group, *item), REQUEST_BYTES))
-
-
-def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset) -> int:
-    """About what one offset takes in ``__consumer_offsets``; metadata is at most 4 KiB each."""
+def _record_bytes(group: str, item: tuple[TopicPartition, CommittedOffset]) -> int:
+    """Estimate the bytes of one offset in ``__consumer_offsets``; metadata is at most 4 KiB."""
+    partition, value = item
     metadata = (value.metadata or "").encode("utf-8", "surrogateescape")  # as it is sent
     return 80 + tombstone_bytes(group, partition) + len(metadata)
 
@@ -107,7 +94,7 @@ def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset)
 def _request(
     group: str, offsets: OffsetsToCommit, identity: CommitIdentity, ids: TopicIds
 ) -> offset_commit.Request:
-    """Make a request; names are in it as well as ids, and the version says which are sent."""
+    """Build a request with names and ids; the version decides which are sent."""
     topics: dict[str, list[Any]] = {}
     for partition, value in offsets.items():
         if value.offset is None:
@@ -124,14 +111,13 @@ def _request(
         generation_id_or_member_epoch=identity.epoch,
         member_id=identity.member_id,
         group_instance_id=identity.instance_id,
-        topics=[_topic(name, ids.get(name), rows) for name, rows in topics.items()],
+        topics=[
+            offset_commit.RequestTopic(
+                name=name, partitions=rows, **({"topic_id": ids[name]} if ids.get(name) else {})
+            )
+            for name, rows in topics.items()
+        ],
     )
-
-
-def _topic(name: str, topic_id: UUID | None, rows: list[Any]) -> offset_commit.RequestTopic:
-    if topic_id is None:
-        return offset_commit.RequestTopic(name=name, partitions=rows)
-    return offset_commit.RequestTopic(name=name, topic_id=topic_id, partitions=rows)
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""OffsetDelete requests (KIP-496): some partitions of groups at a time, none sent twice blindly."""
+"""OffsetDelete requests (KIP-496): in parts, none repeated without a look."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def delete_partitions(
     wanted: Mapping[str, list[TopicPartition]],
     had: Mapping[str, Committed],
 ) -> Operation[dict[str, Any]]:
-    """Send one OffsetDelete a group, those of one coordinator pipelined.
+    """Delete offsets of groups, the requests for one coordinator pipelined.
 
-    The answer of each group is an error code (or a ``KgError``) for each partition, or the error
-    of all of it.
+    The answer of each group is an error code (or a ``KgError``) for each partition, or one error
+    for all of them.
 
-    :param had: what was there before. It is compared with what is there just before the request,
-        and where an answer got lost it tells what has been deleted.
+    :param had: the offsets before. They are compared with the current ones just before the
+        request, and where an answer was lost they tell what has been deleted.
     """
     left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
     settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
@@ -84,7 +84,7 @@ def _judge(
     group: str, left: dict[str, list[TopicPartition]], settled: dict[TopicPartition, Any],
     had: Committed, now: Committed | KgError, verdict: Judge,
 ) -> Any:  # fmt: skip
-    """Leave only those of a group's partitions that are as they were."""
+    """Settle the partitions of a group that have changed; keep the others in ``left``."""
     if isinstance(now, KgError):
         return now
     found = {at: verdict(group, had.get(at), now.get(at)) for at in left[group]}
@@ -94,15 +94,14 @@ def _judge(
 
 
 def _at_first(_group: str, old: Value, now: Value) -> Any:
-    """Find commits since it was read: between the two lie the images and the journal, which may
-    take their time."""
+    """Find commits since the first read: images and journal in between may take their time."""
     if value_digest(now) in (0, value_digest(old)):
         return SEND_AGAIN
     return changed_meanwhile(old, now)  # type: ignore[arg-type]
 
 
 def _after_a_lost_answer(group: str, old: Value, now: Value) -> Any:
-    """Tell what is gone, what is still as it was, and what was committed since."""
+    """Distinguish deleted, unchanged and newly committed offsets."""
     if now is None:
         return codes.NONE
     if value_digest(now) == value_digest(old):
@@ -151,7 +150,7 @@ def _sort(
     settled: dict[TopicPartition, Any],
     found: Mapping[_Item, Any],
 ) -> Any:
-    """Return the codes of a group's partitions, or what keeps some of them from being known."""
+    """Return the codes of a group's partitions, or the error that left some of them open."""
     answers = {at: found[group, at] for at in left[group]}
     errors = {at: answer for at, answer in answers.items() if isinstance(answer, KgError)}
     if not errors:

@@ -1,7 +1,7 @@
-"""What was asked of a partition, and what is there afterwards: reading back decides.
+"""Reading back what was written: the current offset decides.
 
-A commit without a clear answer may have been made, so only what the coordinator tells afterwards
-says what came of it; where that can't be read either, the outcome is unknown (``OutcomeUnknown``).
+A commit without a clear answer may have been made; where the current offset can't be read either,
+the outcome is unknown (``OutcomeUnknown``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HINT = "Check who commits (kgtool describe), then repeat the command."
 
 
 class Write(NamedTuple):
-    """What a partition had when it was read, and what it is to have; None: no offset."""
+    """The offset of a partition when it was read, and its new one; None: no offset."""
 
     old: CommittedOffset | None
     new: CommittedOffset | None
@@ -30,7 +30,7 @@ Writes = Mapping[TopicPartition, Write]
 
 
 def changed_meanwhile(before: CommittedOffset | None, now: CommittedOffset | None) -> KgError:
-    """Say that another client changed an offset since it was read."""
+    """Return the error that another client changed an offset since it was read."""
     return ChangedMeanwhile(
         f"Another client has committed meanwhile: {shown(before)} was there, {shown(now)} is "
         "there now, and is left alone.",
@@ -51,7 +51,7 @@ def read_back(
     cluster: Cluster, wanted: Mapping[str, Writes], outcomes: dict[str, Outcome],
     doubtful: Mapping[str, set[TopicPartition]], verify: bool, refresh: bool,
 ) -> Operation[None]:  # fmt: skip
-    """Let what is there now decide about what was written, and about what is in doubt."""
+    """Update outcomes by the current offsets, of what was written and of what is in doubt."""
     asked = {
         group: [p for p, e in outcome.items() if p in doubtful[group] or (verify and e is None)]
         for group, outcome in outcomes.items()
@@ -69,7 +69,7 @@ def read_back(
 
 
 def _verified(write: Write, now: CommittedOffset | KgError | None) -> KgError | None:
-    """Judge what the coordinator has accepted; where it can't be read, its word stands."""
+    """Judge what the coordinator has accepted; where it can't be read, the answer stands."""
     if isinstance(now, KgError) or same_commit(now, write.new):
         return None
     return NotVerified(
@@ -81,7 +81,7 @@ def _verified(write: Write, now: CommittedOffset | KgError | None) -> KgError | 
 def _decided(
     write: Write, error: KgError, now: CommittedOffset | KgError | None, refresh: bool
 ) -> KgError | None:
-    """Judge what was sent and never acknowledged by what is there now."""
+    """Judge what was sent and never acknowledged by the current offset."""
     is_same = same_commit(write.old, write.new)
     if isinstance(now, KgError) or (refresh and is_same and same_commit(now, write.new)):
         return OutcomeUnknown(

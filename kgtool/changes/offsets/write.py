@@ -1,8 +1,8 @@
-"""Writing offsets: look, commit, verify. The only place that sends OffsetCommit.
+"""Writing offsets: compare, commit, verify. The only place that sends OffsetCommit.
 
-OffsetCommit has no compare-and-set. So just before each commit, the first one as well as every
-repeated one, the coordinator is asked what is there: only what still has the value seen before is
-sent, what already has the new value is done, and anything else is another client's and left alone
+OffsetCommit has no compare-and-set. So just before each commit, first or repeated, the coordinator
+is asked for the current offset: only what still has the value seen before is sent, what already
+has the new value is done, and anything else is another client's and left alone
 (``ChangedMeanwhile``). A window of one round trip remains.
 
 A commit whose answer is lost or unclear may have been made. Before it is looked up, its
@@ -47,8 +47,8 @@ WRITING_SHARE = 0.7
 """Of the time that is left: the rest is for reading back what was written."""
 
 TRIES = 10
-"""How often a commit is sent again that the coordinator itself does not store: while a member's
-group rebalances (27), while its log lags (7, 20), while it does not know a topic yet (100)."""
+"""How often a commit is repeated that the coordinator itself does not store: while a member's group
+rebalances (27), while its log lags (7, 20), while it does not know a topic yet (100)."""
 
 _COORDINATOR_MOVES = (
     codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR,
@@ -69,16 +69,16 @@ def write_offsets(
     verify: bool = True,
     refresh: bool = False,
 ) -> Operation[dict[str, Outcome]]:
-    """Give groups exactly these offsets; each partition has its own outcome.
+    """Write these offsets, and no others; each partition has its own outcome.
 
     An administrator's commit to a group that has members is answered with UNKNOWN_MEMBER_ID (25);
-    a group that does not exist is made. Topics are meant as the cluster knows them now: one that
+    a group that does not exist is created. Topics are those that the cluster knows now: one that
     is re-created before its commit arrives is refused (``TopicRecreated``).
 
-    :param identities: the members in whose name living groups are written to.
-    :param verify: read back what was written; what is not there is a ``NotVerified``. What is in
-        doubt is read back in any case.
-    :param refresh: the commit counts, and not the value: that the value is there proves nothing.
+    :param identities: the members in whose name to commit for groups that have some.
+    :param verify: read back what was written; a difference is a ``NotVerified``. What is in doubt
+        is read back in any case.
+    :param refresh: the values are unchanged, so reading them back does not prove a commit.
     """
     commits = {g: _chosen(writes, delete=False) for g, writes in wanted.items()}
     deletions = {g: _chosen(writes, delete=True) for g, writes in wanted.items()}
@@ -89,24 +89,23 @@ def write_offsets(
     _, deleted = yield from within(gather([work.run(), _delete(cluster, deletions)]), WRITING_SHARE)
     outcomes = {group: {**work.outcomes[group], **deleted[group]} for group in wanted}
     for group, outcome in deleted.items():
-        # What was sent and not answered may get to the broker after all looks.
-        late = {p for p, e in outcome.items() if e is not None and e.maybe_done}
-        work.lost.setdefault(group, set()).update(late)
+        # What was sent and not answered may reach the broker after all reads.
+        work.lost[group].update(p for p, e in outcome.items() if e is not None and e.maybe_done)
     doubtful = {
         group: {p for p, e in outcomes[group].items() if p in work.doubtful[group] or _is_open(e)}
         for group in wanted
     }
     yield from work.hang_up(wanted)
     yield from read_back(cluster, wanted, outcomes, doubtful, verify, refresh)
-    return {group: _on_their_way(outcomes[group], work.lost[group]) for group in wanted}
+    return {group: _mark_late(outcomes[group], work.lost[group]) for group in wanted}
 
 
 def _chosen(writes: Writes, *, delete: bool) -> dict[TopicPartition, Write]:
     return {p: write for p, write in writes.items() if (write.new is None) == delete}
 
 
-def _on_their_way(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
-    """Mark what did not succeed, and may yet: a request for it was never answered."""
+def _mark_late(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
+    """Mark failures that may yet succeed: a request for them was never answered."""
     marked = dict(outcome)
     for partition in lost:
         error = outcome.get(partition)
@@ -118,7 +117,7 @@ def _on_their_way(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
 
 
 def _is_open(error: KgError | None) -> bool:
-    """Whether this answer leaves open if the change was made."""
+    """Whether the change may have been made in spite of this answer."""
     return error is not None and (
         error.maybe_done
         or isinstance(error, OutcomeUnknown)
@@ -131,7 +130,7 @@ def _is_open(error: KgError | None) -> bool:
 
 
 class _Commits:
-    """The commits of one call: what is left to send, and what came of the rest."""
+    """The commits of one call: what is left to send, and the outcomes."""
 
     def __init__(
         self, cluster: Cluster, writes: Mapping[str, Writes],
@@ -139,19 +138,19 @@ class _Commits:
     ) -> None:  # fmt: skip
         self.outcomes: dict[str, Outcome] = {group: {} for group in writes}
         self.doubtful: dict[str, set[TopicPartition]] = {group: set() for group in writes}
-        """What was sent and may have been made, whatever came of later tries."""
+        """What was sent and may have been made, whatever the answers to later tries."""
         self.lost: dict[str, set[TopicPartition]] = {group: set() for group in writes}
-        """What was sent once without an answer, whatever came of later tries."""
+        """What was sent once without an answer, whatever the answers to later tries."""
         self._cluster = cluster
         self._left = {group: dict(parts) for group, parts in writes.items()}
         self._identities = identities
         self._ids = ids
         self._silent: dict[str, int] = {}
-        """The brokers that owe an answer."""
+        """The broker that owes an answer about each group."""
         self._tries = dict.fromkeys(writes, 0)
 
     def run(self) -> Operation[None]:
-        """Look and commit until all is settled, or time is up."""
+        """Compare and commit until all is settled, or time is up."""
         groups = [group for group, left in self._left.items() if left]
         answers = yield from by_coordinator(self._cluster, groups, self._work)
         for group, answer in answers.items():
@@ -161,12 +160,12 @@ class _Commits:
                         self.outcomes[group][partition] = answer
 
     def hang_up(self, groups: Iterable[str]) -> Operation[None]:
-        """End the connections on which an answer about these groups is still owed."""
+        """Close the connections on which an answer about these groups is still owed."""
         for broker in {self._silent.pop(group) for group in groups if group in self._silent}:
             yield HangUp(broker)
 
     def _work(self, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-        """Look, and commit what is as it was: once for these groups of one coordinator."""
+        """Compare, and commit what has not changed: once for these groups of one coordinator."""
         yield from self.hang_up(groups)
         answers: dict[str, Any] = yield from self._look(broker, groups)
         asked = {
@@ -183,10 +182,10 @@ class _Commits:
                 self._take(broker, group, partition, error)
         return {group: answers.get(group) or self._worth_another_try(group) for group in groups}
 
-    # -- looking --------------------------------------------------------------------------
+    # -- comparing ------------------------------------------------------------------------
 
     def _look(self, broker: int, groups: Sequence[str]) -> Operation[dict[str, KgError]]:
-        """Settle what is not as it was any more; return the groups that can't be read."""
+        """Settle what has changed meanwhile; return the groups that can't be read."""
         wanted = {group: list(self._left[group]) for group in groups if self._left[group]}
         looks = [selected_on(self._cluster, broker, wanted, self._ids), self._compare_ids(broker)]
         found, refused = yield from gather(looks)
@@ -206,7 +205,7 @@ class _Commits:
         """Ask by name for what can't be found by id.
 
         It may have been committed for an earlier topic of that name, or the coordinator does not
-        know yet a topic that is as it was.
+        know an unchanged topic yet.
         """
         missing = {
             group: [
@@ -243,7 +242,7 @@ class _Commits:
     def _take(
         self, broker: int, group: str, partition: TopicPartition, error: KgError | None
     ) -> None:
-        """Take in the answer to one commit."""
+        """Process the answer to one commit."""
         self.outcomes[group][partition] = error
         if error is None:
             self.doubtful[group].discard(partition)
@@ -271,14 +270,14 @@ class _Commits:
     # -- topic ids ------------------------------------------------------------------------
 
     def _compare_ids(self, broker: int) -> Operation[dict[str, KgError]]:
-        """Return the topics that were re-created, where the coordinator can't tell (before v10)."""
-        version = yield from version_of(broker, offset_commit.Request)
+        """Return the re-created topics where the coordinator does not check that (before v10)."""
+        version = yield from version_of(self._cluster, broker, offset_commit.Request)
         if isinstance(version, KgError) or version > NAMES_VERSION:
             return {}
         return (yield from self._recreated([name for name, known in self._ids.items() if known]))
 
     def _refused(self, found: Mapping[str, Any]) -> Operation[dict[str, KgError]]:
-        """Return the topics whose id the coordinator does not know (100) as there are others."""
+        """Return the re-created topics among those whose id the coordinator does not know (100)."""
         names = {
             partition.topic
             for answers in found.values()
@@ -289,7 +288,7 @@ class _Commits:
         return (yield from self._recreated(sorted(names)))
 
     def _recreated(self, names: Sequence[str]) -> Operation[dict[str, KgError]]:
-        """Return the topics that are not the ones that were meant any more."""
+        """Return the topics that are re-created or can't be read, with their errors."""
         if not names:
             return {}
         try:
@@ -329,7 +328,7 @@ def _is_transient(error: KgError) -> bool:
 
 
 def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict[str, Outcome]]:
-    """Delete offsets that are as they were; what is gone already is done."""
+    """Delete offsets that have not changed; those that are gone already are done."""
     found = yield from fetch_selected(cluster, {g: list(w) for g, w in deletions.items()})
     outcomes: dict[str, Outcome] = {group: {} for group in deletions}
     open_: dict[str, list[TopicPartition]] = {}
@@ -352,7 +351,7 @@ def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict
 
 def _deleted(partitions: list[TopicPartition], answer: Any) -> Outcome:
     if isinstance(answer, KgError):
-        # A group that went away took its offsets with it.
+        # A group that is gone took its offsets with it.
         gone = answer.code == codes.GROUP_ID_NOT_FOUND
         return dict.fromkeys(partitions, None if gone else answer)
     found = {p: answer[p] for p in partitions}  # an error code, or what took its place
