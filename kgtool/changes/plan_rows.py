@@ -1,4 +1,4 @@
-"""The rows of a plan, whatever it changes: which are still to be done, and which can't be.
+"""The rows of any plan: which are open, and which have failed.
 
 A row is a named tuple with ``group``, ``topic``, ``partition``, ``status``, ``error`` and
 ``is_open``; a group has its ``rows``. Where a group has no parts, it is a row itself.
@@ -18,7 +18,7 @@ GroupT = TypeVar("GroupT")
 
 
 def failed(row: RowT, error: KgError | ItemError) -> RowT:
-    """Return a row that can't be, or was not, changed, and why."""
+    """Return a row with an error, and the status that follows from it."""
     known: Any = row
     if isinstance(error, KgError):
         error = ItemError.of(error, Target(known.group, known.topic, known.partition))
@@ -27,12 +27,12 @@ def failed(row: RowT, error: KgError | ItemError) -> RowT:
 
 
 def open_rows(*groups: Any) -> list[Any]:
-    """Return the rows that are still to be done."""
+    """Return the open rows."""
     return [row for group in groups for row in group.rows if row.is_open]
 
 
 def each_open(group: GroupT, change: Callable[[Any], Any]) -> GroupT:
-    """Return a group with what becomes of each row that is still to be done."""
+    """Return a group with each open row changed."""
 
     def changed(row: Any) -> Any:
         return change(row) if row.is_open else row
@@ -46,12 +46,12 @@ def each_open(group: GroupT, change: Callable[[Any], Any]) -> GroupT:
 
 
 def settle(groups: Sequence[GroupT], all_or_nothing: bool) -> list[GroupT]:
-    """Return groups as they stand: where all or nothing is asked for, one failure stops all."""
+    """Return the groups; with ``all_or_nothing`` and a failure, with every open row skipped."""
     return skip(groups) if all_or_nothing and any(map(has_failed, groups)) else list(groups)
 
 
 def skip(groups: Iterable[GroupT]) -> list[GroupT]:
-    """Return groups with nothing left to do, as others have failed."""
+    """Return groups with every open row skipped."""
     return [each_open(group, lambda row: row._replace(status="skipped")) for group in groups]
 
 
@@ -59,9 +59,9 @@ def compared(
     row: RowT, old: CommittedOffset | None, now: CommittedOffset | KgError | None,
     pending: KgError | None,
 ) -> RowT:  # fmt: skip
-    """Return a row as it is where its offset is what the plan has shown, else failed.
+    """Return a row unchanged if the current offset is the one of the plan, else failed.
 
-    :param pending: why it is left alone where a transaction is about to change it, if it is.
+    :param pending: the error where a transaction is about to change the offset, if that matters.
     """
     if isinstance(now, KgError):
         return failed(row, now)

@@ -1,4 +1,4 @@
-"""Whether a change may be made: what every change has to pass, from the CLI and from Python."""
+"""The policy that every change has to pass, from the CLI and from Python."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class TooMany(KgError):
 
 
 class Origin(NamedTuple):
-    """Who wants a change, with which words.
+    """The origin of a change.
 
-    ``arguments``: the command line; ``options``: those of it that are known already;
-    ``confirm``: the id of the cluster that is meant; ``undoes``: the journal that is taken back;
-    ``journal_copy``: the URL of the journal's second home.
+    ``arguments``: the command line; ``confirm``: the id of the cluster that may be changed;
+    ``undoes``: the id of the journal that is undone; ``journal_copy``: the URL of the journal's
+    remote copy.
     """
 
     command: str
@@ -43,9 +43,9 @@ class Origin(NamedTuple):
 
 
 class Guard:
-    """Decides on one change, as far as it is known; raises what speaks against it.
+    """Checks one change, as far as it is known, and raises the refusal.
 
-    :param session: a connected session, or whatever has its ``run``, ``cluster`` and ``settings``.
+    :param session: a connected session.
     """
 
     def __init__(self, session: Any, origin: Origin) -> None:
@@ -58,7 +58,7 @@ class Guard:
 
     @property
     def rules(self) -> Rules:
-        """What holds for the cluster.
+        """The policies of the cluster.
 
         :raises ConfigError: a policy can't be read.
         """
@@ -68,13 +68,13 @@ class Guard:
 
     @property
     def limits_size(self) -> bool:
-        """Whether it takes the whole of a change to judge it."""
+        """Whether a policy limits the number of groups or offsets of a change."""
         limits = [(policy.max_groups, policy.max_offsets) for policy in self.rules.policies]
         return any(limit is not None for pair in limits for limit in pair)
 
     @property
     def key(self) -> str | None:
-        """What confirms a change: the cluster's id; of one without id its protected context."""
+        """The value that confirms a change: the cluster's id, else its protected context."""
         return self._session.cluster_id or next(iter(self.rules.protected_by), None)
 
     def is_confirmed(self) -> bool:
@@ -82,7 +82,7 @@ class Guard:
         return not self.rules.protected_by or confirmed(self._origin.confirm) == self.key
 
     def check(self) -> None:
-        """Judge what is known before any group is.
+        """Check what is known before the groups.
 
         :raises PolicyRefused: the cluster is protected and not confirmed, an option is forbidden,
             or there is no reason.
@@ -103,7 +103,7 @@ class Guard:
                 raise _refused(policy, "a change needs a reason", "Give one with --reason TEXT.")
 
     def check_unseen(self) -> None:
-        """Judge a change whose groups is unknown: a raw request.
+        """Check a change whose groups are unknown: a raw request.
 
         :raises PolicyRefused: a policy depends on them.
         """
@@ -113,7 +113,7 @@ class Guard:
                 raise _refused(policy, "which groups a raw request changes is unknown")
 
     def admit(self, groups: Iterable[str], offsets: int = 0) -> None:
-        """Judge some groups, with those before them; ``offsets``: how many will be changed.
+        """Check some groups, with those before them; ``offsets``: how many will be changed.
 
         :raises PolicyRefused: one of them is protected, or they are too many.
         :raises TooMany: they are more than ``--max-delete`` allows.
@@ -146,8 +146,8 @@ class Guard:
                 hint="Choose fewer groups, or raise the number.",
             )
 
-    def look(self, groups: Collection[str], now_ms: int) -> None:
-        """Find out which groups are idle, where a policy asks for that; they are locked."""
+    def find_busy(self, groups: Collection[str], now_ms: int) -> None:
+        """Find the idle groups, where a policy demands that; the groups are locked."""
         least = max((policy.min_idle_ms or 0 for policy in self.rules.policies), default=0)
         if not least or self._origin.undoes is not None:
             return
@@ -164,7 +164,7 @@ class Guard:
         self._busy.update({g: why.get(g, "it was used") for g in groups if g not in idle})
 
     def admit_changes(self, changes: Sequence[GroupChange]) -> None:
-        """Judge what is about to be written down and changed.
+        """Check what is about to be journaled and changed.
 
         :raises PolicyRefused: a policy does not allow it.
         """
@@ -178,11 +178,11 @@ class Guard:
     def admit_removal(
         self, groups: Collection[str], now_ms: int, is_blind: Callable[[str], bool]
     ) -> None:
-        """Judge a removal of offsets that is only shown, as ``look`` and ``admit_changes`` would.
+        """Check a previewed removal of offsets, as ``find_busy`` and ``admit_changes`` would.
 
         :raises PolicyRefused: a policy does not allow it.
         """
-        self.look(groups, now_ms)
+        self.find_busy(groups, now_ms)
         for policy, group in product(self.rules.policies, groups):
             self._judge(policy, group, removes=True, is_blind=is_blind(group))
 

@@ -1,14 +1,14 @@
-"""Images of groups: what they have committed, and all that is needed to put it back later.
+"""Images of groups: their committed offsets, and all that is needed to restore them later.
 
 An image keeps each offset with its leader epoch and metadata, the topic's id and the range of its
-log, so that whoever restores it can tell whether the same records are still there. Journals and
-backups are made of images (``kgtool.changes.journal.jsonl`` writes and reads them).
+log, so that a restore can check whether the same records are still there. Journals and backups
+are made of images (``kgtool.changes.journal.jsonl`` writes and reads them).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -31,11 +31,11 @@ from kgtool.queries.offsets.list_offsets import log_ends
 
 
 class OffsetImage(NamedTuple):
-    """One partition of a group: what is committed (None: nothing), and where.
+    """One partition of a group: its committed offset (None: none), and its log.
 
     ``topic_id`` is Kafka's text form (22 characters), None on brokers before 2.8 and where the
-    topic is gone; ``log_start`` and ``log_end`` are None where nobody could tell. ``time_ms`` is
-    the time of the last record before the offset, 0 where there is none; None: not asked for.
+    topic is deleted; ``log_start`` and ``log_end`` are None where they are unknown. ``time_ms`` is
+    the time of the last record before the offset, 0 where there is none; None: not read.
     """
 
     committed: CommittedOffset | None
@@ -69,7 +69,7 @@ class GroupImage(NamedTuple):
 
 
 class GroupChange(NamedTuple):
-    """What is about to happen to a group: the image, and what each offset in it becomes.
+    """A change of a group: the image before, and the offsets after.
 
     ``after`` has every partition of the image, None where the offset is going to be deleted; it is
     empty in backups.
@@ -79,23 +79,23 @@ class GroupChange(NamedTuple):
     after: Mapping[TopicPartition, CommittedOffset | None]
     deletes_group: bool = False
     is_blind: bool = False
-    """Whether the group may have offsets that this login can't see: undo would not restore them."""
+    """Whether the group may have hidden offsets, which undo would not restore."""
     hidden: Mapping[str, int] | None = None
-    """How many such offsets it has for certain, by topic."""
+    """How many hidden offsets it has for certain, by topic."""
 
 
 BeforeChange = Callable[[Sequence[GroupChange]], None]
 """Called with what is about to change, before the first request that changes it; if it raises,
-nothing is sent. This is the place of the journal (contract, section 5)."""
+nothing is sent. The journal is written here (contract, section 5)."""
 
 
 CommittedValues = Mapping[TopicPartition, "CommittedOffset | None"]
 Check = Callable[[GroupDescription, "Committed | KgError"], "ItemError | None"]
-"""Called with a group as it was just read, before it is changed; an error leaves it as it is."""
+"""Called with a group as just read, before it is changed; an error leaves it alone."""
 
 
 class GroupReading(NamedTuple):
-    """A group as it is now: its image, its members, and what could not be read of it."""
+    """A group as just read: its description, its image, and what could not be read."""
 
     description: GroupDescription
     image: GroupImage
@@ -121,13 +121,13 @@ def read_groups(
     groups: Sequence[str],
     partitions: Mapping[str, Iterable[TopicPartition]] | None = None,
 ) -> Operation[dict[str, GroupReading]]:
-    """Take images of groups, in any state, also of those that do not exist.
+    """Read images of groups, in any state, also of those that do not exist.
 
-    :param partitions: of each group only these, with or without an offset; default: all offsets.
+    :param partitions: only these of each group, with or without an offset; default: all offsets.
         Those that do not exist are among the errors then.
     """
     both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
-    # A coordinator that doesn't answer must leave time for what follows for the others' groups.
+    # A coordinator that doesn't answer must leave time for the next steps of others.
     described, committed = yield from within(both, READING_SHARE)
     if partitions is not None:
         yield from mark_pending(cluster, committed)
@@ -137,10 +137,13 @@ def read_groups(
         group = description.group
         wanted = None if partitions is None else partitions.get(group, ())
         values, errors[group] = _values(group, committed[group], wanted)
-        errors[group] += _failure(description)
+        if description.error is not None and description.error.code != codes.GROUP_ID_NOT_FOUND:
+            errors[group].append(description.error)
         if wanted is None:
             errors[group] += yield from _hidden(cluster, description, values)
-            if _is_there(description):
+            error = description.error
+            if error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED:
+                # Only a topic that may not be seen kept a KIP-848 group from being described.
                 description = description._replace(error=None)
         found.append((description, values))
     images, missing = yield from _take_images(cluster, found)
@@ -159,9 +162,9 @@ def read_groups(
 def _hidden(
     cluster: Cluster, description: GroupDescription, values: CommittedValues
 ) -> Operation[list[ItemError]]:
-    """Point out topics that members hold and OffsetFetch has left out, as they may not be seen.
+    """Return errors for topics that members hold and OffsetFetch has left out as not visible.
 
-    What a group without members has committed in such topics nobody can tell.
+    Offsets that a group without members has in such topics stay unknown.
     """
     held = {topic for member in description.members for topic, _ in member.assignment}
     names = sorted(held - {partition.topic for partition in values})
@@ -176,17 +179,6 @@ def _hidden(
     return errors
 
 
-def _is_there(description: GroupDescription) -> bool:
-    """Whether only a topic that may not be seen kept a KIP-848 group from being described."""
-    error = description.error
-    return error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED
-
-
-def _failure(description: GroupDescription) -> list[ItemError]:
-    error = description.error
-    return [error] if error is not None and error.code != codes.GROUP_ID_NOT_FOUND else []
-
-
 def _values(
     group: str, committed: Committed | KgError, wanted: Iterable[TopicPartition] | None
 ) -> tuple[dict[TopicPartition, CommittedOffset | None], list[ItemError]]:
@@ -199,7 +191,7 @@ def _values(
         if isinstance(value, KgError):
             errors.append(ItemError.of(value, Target(group, *partition)))
         else:
-            # An offset that is only pending, the first of its partition, is no offset yet.
+            # A first commit that is only pending is not an offset yet.
             values[partition] = None if value is None or value.offset is None else value
     return values, errors
 
@@ -207,7 +199,7 @@ def _values(
 def take_images(
     cluster: Cluster, groups: Sequence[tuple[GroupDescription, CommittedValues]]
 ) -> Operation[list[GroupImage]]:
-    """Add topic ids and the ranges of logs to offsets that have been read already."""
+    """Add topic ids and log ranges to offsets that have been read already."""
     images, _ = yield from _take_images(cluster, groups)
     return images
 
@@ -215,13 +207,13 @@ def take_images(
 def _take_images(
     cluster: Cluster, groups: Sequence[tuple[GroupDescription, CommittedValues]]
 ) -> Operation[tuple[list[GroupImage], dict[TopicPartition, KgError]]]:
-    """Return the images, and the partitions that do not exist (any more)."""
+    """Return the images, and the partitions that do not exist."""
     partitions = sorted({partition for _, values in groups for partition in values})
     names = sorted({partition.topic for partition in partitions})
     if names:
         yield from fetch_metadata(cluster, names)
     ids = {name: id_text(cluster.topics[name].topic_id) for name in names}
-    # A log whose leader doesn't answer has no range in the image: no reason to change nothing.
+    # A log whose leader doesn't answer has no range in the image; that does not stop a change.
     ends = yield from within(log_ends(cluster, partitions), READING_SHARE)
     known = {
         partition: OffsetImage(
@@ -233,21 +225,18 @@ def _take_images(
         image_of(description, {p: OffsetImage(v, *known[p][1:]) for p, v in values.items()})
         for description, values in groups
     ]
-    return images, {p: log.end for p, log in ends.items() if _is_missing(log.end)}
-
-
-def _is_missing(end: object) -> TypeGuard[KgError]:
-    return isinstance(end, KgError) and end.code == codes.UNKNOWN_TOPIC_OR_PARTITION
+    errors = {p: log.end for p, log in ends.items() if isinstance(log.end, KgError)}
+    unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
+    return images, {p: error for p, error in errors.items() if error.code == unknown}
 
 
 # ---------------------------------------------------------------------------------------------
-# What was agreed to: short digests of what groups had when their plan was shown. Between the
-# question and the change the world moves. A plan of ten thousand groups can't hold their offsets,
-# and need not: a digest tells whether what is there now is what was shown.
+# What was agreed to: digests of the offsets that a plan has shown, to find those that change
+# between the question and the change. A plan of ten thousand groups can't hold the offsets.
 
 
 FAILED = -1
-"""Instead of the digest of an offset that nobody could agree to delete; ``hash`` never is -1."""
+"""Instead of the digest of an offset that the plan has refused; ``hash`` never is -1."""
 CHANGED_SINCE = ChangedMeanwhile(
     "The offset has changed since the plan was shown.",
     hint="Check with kgtool describe, and repeat the command if it should still change.",
@@ -257,7 +246,7 @@ CHANGED_SINCE = ChangedMeanwhile(
 def value_digest(value: CommittedOffset | KgError | None) -> int:
     """Return the digest of one offset; 0 where there is none.
 
-    Equal means offset and metadata: some brokers don't tell the leader epoch.
+    Equal means offset and metadata: some brokers don't return the leader epoch.
     """
     if not isinstance(value, CommittedOffset) or value.offset is None:
         return 0
@@ -273,10 +262,10 @@ def group_digest(committed: Committed | KgError) -> int:
 
 
 class Agreed(NamedTuple):
-    """What was shown of one group: the partitions, and a digest of what each had (0: nothing;
-    FAILED: it could not go, or not be told).
+    """What a plan has shown of one group: the partitions, and a digest of the offset of each
+    (0: none; FAILED: it was refused).
 
-    ``unknown`` are the rows of topics without partitions that can't be looked up.
+    ``unknown``: rows of topics without partitions that can't be looked up.
     """
 
     specs: Sequence[TopicSpec]
@@ -285,12 +274,12 @@ class Agreed(NamedTuple):
 
     @property
     def offsets(self) -> int:
-        """How many offsets are to go."""
+        """How many offsets are going to be deleted."""
         return sum(digest not in (0, FAILED) for digest in self.digests)
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions whose offsets are to go."""
+        """The partitions whose offsets are going to be deleted."""
         known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
         return [
             at for at, digest in zip(known, self.digests, strict=True) if digest not in (0, FAILED)

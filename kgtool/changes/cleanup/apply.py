@@ -1,6 +1,6 @@
-"""Carrying out a cleanup plan: each part read again, checked, written down, then done.
+"""Applying a cleanup plan, in batches that are read again, checked, journaled and changed.
 
-What ``cleanup apply`` does, in the command and in the Python API.
+For the command and the Python API.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kgtool.queries.log.reader import LogReader
 
 GROUPS_AT_ONCE = 250
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
-"""What a coordinator answers where a group has changed after the last look."""
+"""The answers of a coordinator where a group has changed after the last read."""
 
 
 def places(item: PlanItem) -> list[TopicPartition]:
@@ -47,7 +47,7 @@ def size(items: Sequence[PlanItem]) -> tuple[list[str], int]:
 
 
 class Blind(KgError):
-    """Whether the groups of a plan were used since it was made can't be seen."""
+    """It is unknown whether the groups of a plan were used since it was made."""
 
     name = "BLIND"
 
@@ -61,8 +61,8 @@ def _blind(error: KgError) -> Blind:
 
 
 class ItemResult(NamedTuple):
-    """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else did it), ``skipped`` (it has
-    changed, ``error`` says how), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
+    """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else deleted it), ``skipped`` (it has
+    changed, see ``error``), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
     ``would-rebuild`` or ``not-reached``."""
 
     item: PlanItem
@@ -71,14 +71,14 @@ class ItemResult(NamedTuple):
 
 
 Back = Mapping[str, "ItemError | None"]
-"""Groups that earlier runs have deleted and that exist again, or why that can't be told."""
+"""Groups that earlier runs have deleted and that exist again, or why that is unknown."""
 
 
 class PlanRun:
     """One run of a plan on the cluster that a session is connected to.
 
-    :param where: the file of the plan, for what is said of it.
-    :param say: told what can't be seen, and what can't be noted.
+    :param where: the file of the plan, for messages.
+    :param say: called with warnings.
     :param allow_blind: whether to go on where the log can't be read.
     :raises ConfigError: the plan does not say which cluster it is about.
     :raises OtherCluster: it is about another one.
@@ -103,11 +103,11 @@ class PlanRun:
         self.since_ms = header.since_ms
         groups = {item.group: places(item) for item in plan.items if item.changes}
         self.watch = LogReader(groups, header.since_ms - SLACK_MS)
-        """Sees what groups did since the plan was made."""
+        """Reads what groups did since the plan was made."""
         self.hidden = HiddenOffsets(groups, say)
 
     def settle(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[ItemResult]]:
-        """Return the items that are still to be done, and the results of the others.
+        """Return the open items, and the results of the others.
 
         :param results: what earlier runs have finished (``Progress.results``).
         """
@@ -123,7 +123,7 @@ class PlanRun:
         return left, done
 
     def _groups_back(self, results: Mapping[str, str]) -> Back:
-        """Find the groups that earlier runs have deleted and that exist: after an undo, say."""
+        """Find groups that earlier runs have deleted and that exist again, as after an undo."""
         deleted = {i.group for i in self.plan.items if results.get(i.key) == "deleted"}
         if not deleted:
             return {}
@@ -139,9 +139,9 @@ class PlanRun:
         return back
 
     def look_ahead(self, items: Sequence[PlanItem]) -> None:
-        """Read the log before anybody is asked, and say what can't be seen.
+        """Read the log before the question, and warn where it can't be read.
 
-        :raises Blind: it can't be read for any of the groups, and that is not allowed.
+        :raises Blind: it can't be read for any of the groups, without ``allow_blind``.
         """
         cluster = self.session.cluster
         wanted = {item.group: places(item) for item in items}
@@ -160,13 +160,13 @@ class PlanRun:
         self.hidden.warn(filter(self.hidden.is_blind, whole))
 
     def look(self, items: Sequence[PlanItem]) -> list[ItemResult]:
-        """Say what would be done with some items, each of another group."""
+        """Foresee the results of some items, each of another group."""
         return Batch(self, items).look()
 
     def apply(
         self, items: Sequence[PlanItem], change: Change, progress: PlanProgress
     ) -> list[ItemResult]:
-        """Look at some items again, each of another group, and do what still fits."""
+        """Read some items again, each of another group, and apply those that are unchanged."""
         with change.locked(item.group for item in items):
             results = Batch(self, items, progress.begun).apply(change, progress)
         problem = progress.finish({result.item.key: result.status for result in results})
@@ -176,7 +176,7 @@ class PlanRun:
 
 
 def _settled(item: PlanItem, results: Mapping[str, str], back: Back) -> ItemResult | None:
-    """Return the result of an item for which there is nothing to do any more."""
+    """Return the result of an item that is not open any more."""
     if not item.changes:
         return ItemResult(item, "waiting")
     if item.group in back and item.action == DELETE_GROUP:
@@ -211,7 +211,7 @@ class Batch:
         self._half: dict[str, execute.Kept] = {}
 
     def look(self) -> list[ItemResult]:
-        """Say what would be done, without doing it."""
+        """Foresee the results."""
         self._read()
         whole, single = self._sorted()
         cluster = self._session.cluster
@@ -224,7 +224,7 @@ class Batch:
         ]
 
     def apply(self, change: Change, progress: PlanProgress) -> list[ItemResult]:
-        """Do it."""
+        """Change the groups."""
         self._read()
         whole, single = self._sorted()
         cluster = self._session.cluster
@@ -250,7 +250,7 @@ class Batch:
     # -- looking --------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Read what was committed since the plan was made, just before the groups themselves."""
+        """Read the commits since the plan was made, just before the groups themselves."""
         cluster = self._session.cluster
         wanted = {group: places(item) for group, item in self._items.items()}
         names = sorted({at.topic for parts in wanted.values() for at in parts})
@@ -275,7 +275,7 @@ class Batch:
         return whole, single
 
     def _check(self, description: GroupDescription, committed: Any) -> ItemError | None:
-        """Compare a group with the plan; the ``check`` of the operations."""
+        """Compare a group with the plan: the ``check`` of the operations."""
         item = self._items[description.group]
         half = verify.left_to_restore(item, committed) if self._may_be_half(item) else None
         if half is not None:
@@ -315,7 +315,7 @@ class Batch:
     # -- results --------------------------------------------------------------------------
 
     def _finish_begun(self, change: Change) -> dict[str, GroupDeletion]:
-        """Restore what an earlier run had deleted, and did not restore."""
+        """Restore the rest of groups that an earlier run had deleted."""
         if not self._half:
             return {}
         left = {group: kept for group, kept in self._half.items() if kept}

@@ -1,4 +1,4 @@
-"""What ``cleanup apply`` does on the cluster, a part of a plan at a time."""
+"""The operations of ``cleanup apply`` on the cluster, for a batch of a plan."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from kgtool.queries.cluster.permissions import Operations, permissions
 
 Kept = Mapping[TopicPartition, CommittedOffset]
 Keep = Callable[[GroupChange], "Kept | None"]
-"""What of a group that is deleted is to be restored; None: the group is to stay away."""
+"""Returns the offsets to restore to a group that is deleted; None: it is not restored."""
 
 
 class NotRestored(KgError):
-    """A group was deleted, and not all that was to be kept is there again."""
+    """A group was deleted, and not all of its kept offsets could be restored."""
 
     name = "NOT_RESTORED"
 
 
 def topic_id(cluster: Cluster, name: str) -> str | None:
-    """Return the id that a topic has now; None where it is unknown, or there is no such topic."""
+    """Return the current id of a topic; None where it is unknown or deleted."""
     topic = cluster.topics.get(name)
     return None if topic is None or topic.error is not None else id_text(topic.topic_id)
 
@@ -48,7 +48,7 @@ def topic_id(cluster: Cluster, name: str) -> str | None:
 def unwritable(
     cluster: Cluster, groups: Mapping[str, Collection[str]]
 ) -> Operation[dict[str, ItemError]]:
-    """Return the groups to which this login may not commit, and why, by the topics to commit."""
+    """Return the groups for which this login may not commit these topics, and why."""
     asked = [permissions(cluster, group, sorted(topics)) for group, topics in groups.items()]
     found: dict[str, ItemError] = {}
     for (group, topics), allowed in zip(groups.items(), (yield from gather(asked)), strict=True):
@@ -72,7 +72,7 @@ _NOT_AGAIN = "The group is left alone: this login may not restore the offsets"
 
 
 def _may_read(allowed: Operations | None) -> bool:
-    """Whether READ is allowed, which a commit takes; a cluster that doesn't tell decides itself."""
+    """Whether READ, which a commit takes, is allowed or unknown."""
     return allowed is None or "READ" in allowed
 
 
@@ -84,33 +84,32 @@ def remove_groups(
     keep: Keep,
     hidden: HiddenOffsets,
 ) -> Operation[dict[str, GroupDeletion]]:
-    """Delete groups, and give back at once what is to be kept of them.
+    """Delete groups, and restore at once the offsets to keep.
 
-    :param keep: called with each group just before it goes.
+    :param keep: called with each group just before it is deleted.
     """
-    restored: dict[str, Kept] = {}
+    kept: dict[str, Kept] = {}
 
-    def announce(changes: Sequence[GroupChange]) -> None:
-        announced = []
+    def before(changes: Sequence[GroupChange]) -> None:
+        planned = []
         for change in changes:
             found = keep(change)
             if found is not None:
-                restored[change.image.group] = found
-                after = {partition: found.get(partition) for partition in change.after}
-                change = change._replace(after=after)
-            announced.append(change)
-        before_change(announced)
+                kept[change.image.group] = found
+                change = change._replace(after={at: found.get(at) for at in change.after})
+            planned.append(change)
+        before_change(planned)
 
     deleted = yield from delete_groups(
-        cluster, groups, before_change=announce, check=check, hidden=hidden
+        cluster, groups, before_change=before, check=check, hidden=hidden
     )
     rows = {row.group: row for row in deleted}
-    again = {group: kept for group, kept in restored.items() if rows[group].error is None}
+    again = {group: found for group, found in kept.items() if rows[group].error is None}
     return rows | (yield from restore(cluster, again))
 
 
 def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, GroupDeletion]]:
-    """Commit what deleted groups had, and verify it: ``rebuilt`` where all of it is there."""
+    """Commit the kept offsets of deleted groups, and verify them."""
     writes = {g: {p: Write(None, value) for p, value in kept.items()} for g, kept in groups.items()}
     outcomes = yield from write_offsets(cluster, writes)
     found: dict[str, GroupDeletion] = {}
@@ -135,7 +134,7 @@ def remove_offsets(
     before_change: BeforeChange | None,
     check: Check,
 ) -> Operation[dict[str, tuple[list[OffsetDeletion], ItemError | None]]]:
-    """Delete offsets of groups; the rows, and the first error, of each. Dry without a journal."""
+    """Delete offsets of groups; return rows and first error of each. Dry without a journal."""
     requests = {
         group: [TopicSpec(topic, tuple(numbers)) for topic, numbers in grouped(places).items()]
         for group, places in wanted.items()

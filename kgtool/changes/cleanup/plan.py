@@ -9,7 +9,7 @@ from kgtool import __version__
 from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
 from kgtool.changes.cleanup.facts import SLACK_MS, GroupFacts, TimesOf, obstacles, survey
 from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanHeader
-from kgtool.changes.journal.change import make_id, who
+from kgtool.changes.journal.change import make_id, user_and_host
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
@@ -60,7 +60,7 @@ def make_plan(
         CleanupPlan(header, items, left_out),
         found.groups,
         _missing(selection.get("groups") or (), found.groups),
-        [_error(facts) for facts in found.groups if facts.error is not None],
+        _failed(found.groups),
         clock_skew(found.newest_ms, now_ms, idle=criteria.idle_ms is not None),
         [f"This plan can't be applied: {reason}" for reason in reasons],
     )
@@ -79,12 +79,12 @@ def _missing(named: Sequence[str], looked_at: Sequence[GroupFacts]) -> list[Item
     ]  # fmt: skip
 
 
-def _error(facts: GroupFacts) -> ItemError:
-    error = facts.error
-    if isinstance(error, KgError):
-        return ItemError.of(error, Target(facts.description.group))
-    assert error is not None
-    return error
+def _failed(groups: Sequence[GroupFacts]) -> list[ItemError]:
+    failed = [(facts.description.group, facts.error) for facts in groups if facts.error is not None]
+    return [
+        ItemError.of(error, Target(group)) if isinstance(error, KgError) else error
+        for group, error in failed
+    ]
 
 
 def make_header(
@@ -92,7 +92,8 @@ def make_header(
     as_of_ms: int | None = None,
 ) -> PlanHeader:  # fmt: skip
     """Make a plan's header; see ``make_plan`` for ``token``."""
+    made_by = "@".join(user_and_host())
     return PlanHeader(
-        make_id(now_ms, token), cluster_id, now_ms, moment(now_ms), "{}@{}".format(*who()),
-        source, criteria, __version__, as_of_ms,
+        make_id(now_ms, token), cluster_id, now_ms, moment(now_ms), made_by, source, criteria,
+        __version__, as_of_ms,
     )  # fmt: skip

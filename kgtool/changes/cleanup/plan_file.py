@@ -1,6 +1,6 @@
-"""A cleanup plan: what is to go, why, and what would be lost; a file to read, edit and keep in git.
+"""A cleanup plan: what to remove, why, and what would be lost; a file to review and edit.
 
-One JSON document with one item a line, so that ``diff`` and ``grep`` are of use::
+One JSON document with one item a line, so that ``diff`` and ``grep`` are useful::
 
     {"kgtool_plan": 1, "id": "20260131-120000-1f2e3d4c", "cluster_id": "…", "made_at_ms": …,
      "made_at": "…", "made_by": "ann@host", "source": "cluster", "criteria": {"idle_ms": …},
@@ -14,12 +14,12 @@ One JSON document with one item a line, so that ``diff`` and ``grep`` are of use
 To leave something alone, remove its line, or make its action ``wait``. Actions:
 
 ``delete-group``    the group with everything it has committed; it must have no members.
-``delete-offsets``  these offsets of the group (KIP-496), which may be living.
-``rebuild-group``   brokers refuse OffsetDelete for topics and partitions that don't exist any more
+``delete-offsets``  these offsets of the group (KIP-496), which may have members.
+``rebuild-group``   brokers refuse OffsetDelete for deleted topics and partitions
                     (UNKNOWN_TOPIC_OR_PARTITION), so the group is deleted and ``keep`` restored.
-``wait``            nothing: ``expires_at_ms`` says when the broker does it by itself.
+``wait``            nothing: the broker removes the offsets by itself at ``expires_at_ms``.
 
-Times are milliseconds since the epoch, null where they are not known.
+Times are milliseconds since the epoch, null where they are unknown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ACTIONS = (DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT)
 class PlannedOffset(NamedTuple):
     """One committed offset, as it was when the plan was made.
 
-    ``offset`` None: the plan's maker could not tell, so any value is taken for unchanged.
+    ``offset`` None: unknown, so any value is taken for unchanged.
     """
 
     topic: str
@@ -58,7 +58,7 @@ class PlannedOffset(NamedTuple):
     committed_at_ms: int | None = None
     expires_at_ms: int | None = None
     rule: str | None = None
-    """By which it expires; None: unknown. With a rule and no time it never does as things stand."""
+    """The rule by which it expires; None: unknown. With a rule and no time it never does."""
     problem: str | None = None
     """``unsubscribed``, ``topic-gone``, ``partition-gone``, ``topic-recreated``, ``beyond-end``."""
 
@@ -69,12 +69,11 @@ class PlannedOffset(NamedTuple):
 
 
 class PlanItem(NamedTuple):
-    """What is to be done with one group, and why.
+    """The action for one group, and its reasons.
 
     ``committed_before_ms`` bounds the last commit where its time itself was not read; ``lag`` is
-    that of ``offsets``, None where a part of it is unknown. ``last_change_ms`` is when the group's
-    own records changed, as a member that joins or leaves does. ``line`` is where it stands in a
-    file.
+    that of ``offsets``, None where a part of it is unknown. ``last_change_ms`` is when a member
+    last joined or left. ``line`` is its line in the file.
     """
 
     action: str
@@ -93,21 +92,21 @@ class PlanItem(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether anything is done for it."""
+        """Whether it changes anything."""
         return self.action != WAIT
 
     @property
     def key(self) -> str:
-        """What tells it from others, also after a plan was put into another order."""
+        """Its identity, which does not depend on the order of the plan."""
         parts = [*(tuple(o.at) for o in self.offsets), "/", *(tuple(o.at) for o in self.keep)]
         text = json.dumps([self.action, self.group, parts])
         return sha256(text.encode()).hexdigest()[:16]
 
 
 class PlanHeader(NamedTuple):
-    """Who made a plan, when, of which cluster, and by which criteria.
+    """The maker, time, cluster and criteria of a plan.
 
-    ``as_of_ms``: the end of what it was made from, where that is older than the plan.
+    ``as_of_ms``: the end of the data it was made from, where that is older than the plan.
     """
 
     id: str
@@ -122,12 +121,12 @@ class PlanHeader(NamedTuple):
 
     @property
     def since_ms(self) -> int:
-        """From when on nothing is known."""
+        """The time since which nothing is known."""
         return self.made_at_ms if self.as_of_ms is None else min(self.as_of_ms, self.made_at_ms)
 
 
 class LeftOut(NamedTuple):
-    """A group that fits, or may fit, and is not in the plan, and why: nobody can tell, mostly."""
+    """A group that meets, or may meet, the criteria and is not in the plan, and why."""
 
     group: str
     why: str
@@ -144,7 +143,7 @@ class CleanupPlan(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What items take away. ``lag``: of what is known. ``youngest_ms``: the last commit of all."""
+    """What items remove. ``lag``: of what is known. ``youngest_ms``: the last commit of all."""
 
     groups: int
     offsets: int
@@ -153,7 +152,7 @@ class Totals(NamedTuple):
 
 
 def totals(items: Sequence[PlanItem]) -> Totals:
-    """Sum up what goes; what only waits is left out."""
+    """Sum up the items that change anything."""
     going = [item for item in items if item.changes]
     times = [item.last_commit_ms for item in going if item.last_commit_ms is not None]
     return Totals(
@@ -169,7 +168,7 @@ def totals(items: Sequence[PlanItem]) -> Totals:
 
 
 def lines(plan: CleanupPlan) -> Iterator[str]:
-    """Write a plan, an item a line."""
+    """Yield a plan's file, an item a line."""
     summed = totals(plan.items)
     head: dict[str, Any] = {"kgtool_plan": VERSION, **plan.header._asdict()}
     head["summary"] = {
@@ -188,16 +187,15 @@ def lines(plan: CleanupPlan) -> Iterator[str]:
 def _item_object(item: PlanItem) -> dict[str, Any]:
     fields = item._asdict()
     del fields["line"]
-    fields["why"] = list(item.why)
-    fields["offsets"] = [offset._asdict() for offset in item.offsets]
-    fields["keep"] = [offset._asdict() for offset in item.keep]
+    for key in ("offsets", "keep"):
+        fields[key] = [offset._asdict() for offset in fields[key]]
     if item.action != REBUILD_GROUP:
         del fields["keep"]
     return fields
 
 
 def write(plan: CleanupPlan, path: Path) -> None:
-    """Write a plan's file: it is there whole, or not at all.
+    """Write a plan's file, complete or not at all.
 
     :raises ConfigError: it can't be written.
     """

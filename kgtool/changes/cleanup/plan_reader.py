@@ -1,4 +1,4 @@
-"""Reading a cleanup plan, however it was edited: what is wrong in it is named with its line."""
+"""Reading a cleanup plan that was edited by hand: errors are reported with their line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kgtool.errors import ConfigError, readable
 
 
 class BadPlan(ConfigError):
-    """A plan that says something that nobody can do."""
+    """A plan that can't be applied as it stands."""
 
 
 def read(path: Path) -> CleanupPlan:
-    """Read a plan, however it was edited.
+    """Read a plan.
 
-    :raises BadPlan: it is none, or something in it is wrong; line and item are named.
+    :raises BadPlan: it is not a plan, or has an error; line and item are named.
     """
     try:
         with readable(path):
@@ -54,9 +54,9 @@ def _no_plan(path: Path, why: str) -> BadPlan:
 
 
 def _parse(text: str) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
-    """Read the document; the items with the positions at which they stand.
+    """Parse the document; return the items with their positions.
 
-    ``json.loads`` alone doesn't tell where anything stands.
+    ``json.loads`` alone has no positions.
     """
     decode = json.JSONDecoder().raw_decode
     whole = json.loads(text)
@@ -97,7 +97,7 @@ def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
             hint="Use that version of kgtool, or a newer one.",
         )
     try:
-        # Another tool's plan need only say where it belongs, and from when it is.
+        # Another tool's plan need only have its cluster and time.
         return PlanHeader(
             _maybe(head, "id", str) or sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
             _value(head, "cluster_id", str, none=True),
@@ -107,7 +107,7 @@ def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
             _maybe(head, "source", str) or "?",
             _maybe(head, "criteria", dict) or {},
             _maybe(head, "kgtool", str) or "",
-            _moment(head, "as_of_ms"),
+            _optional_number(head, "as_of_ms"),
         )
     except ValueError as error:
         raise BadPlan(f"{path}: {error}.") from error
@@ -151,17 +151,17 @@ def _item(value: Any) -> PlanItem:
         _offsets(value, "offsets"),
         _offsets(value, "keep") if "keep" in value else (),
         _maybe(value, "lag", int),
-        _moment(value, "last_commit_ms"),
-        _moment(value, "committed_before_ms"),
-        _moment(value, "expires_at_ms"),
-        _moment(value, "last_change_ms"),
+        _optional_number(value, "last_commit_ms"),
+        _optional_number(value, "committed_before_ms"),
+        _optional_number(value, "expires_at_ms"),
+        _optional_number(value, "last_change_ms"),
     )
     _check(item)
     return item
 
 
 def _check(item: PlanItem) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse contradictions."""
     if item.type in ("share", "streams") and item.changes:
         raise ValueError(f"a {item.type} group is not cleaned up here")
     if item.action == DELETE_OFFSETS and not item.offsets:
@@ -187,13 +187,13 @@ def _offset(value: Any, key: str) -> PlannedOffset:
     return PlannedOffset(
         _text(value, "topic"),
         _number(value, "partition", 2**31),
-        _moment(value, "offset"),
-        _moment(value, "leader_epoch"),
+        _optional_number(value, "offset"),
+        _optional_number(value, "leader_epoch"),
         _maybe(value, "metadata", str),
         _maybe(value, "topic_id", str),
         _maybe(value, "lag", int),
-        _moment(value, "committed_at_ms"),
-        _moment(value, "expires_at_ms"),
+        _optional_number(value, "committed_at_ms"),
+        _optional_number(value, "expires_at_ms"),
         _maybe(value, "rule", str),
         _maybe(value, "problem", str),
     )
@@ -241,6 +241,6 @@ def _number(record: Mapping[str, Any], key: str, limit: int) -> int:
     return value
 
 
-def _moment(record: Mapping[str, Any], key: str) -> int | None:
-    """Return a whole number from 0 on, or None; a key that is missing is not known either."""
+def _optional_number(record: Mapping[str, Any], key: str) -> int | None:
+    """Return a whole number from 0 on, or None where it is missing or null."""
     return None if record.get(key) is None else _number(record, key, 2**63)

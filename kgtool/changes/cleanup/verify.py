@@ -1,4 +1,4 @@
-"""Whether what a plan says of a group is still true: asked just before the group is touched."""
+"""Whether a group is still as its plan says: checked just before it is changed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kgtool.queries.offsets.fetch import Committed
 from kgtool.text import moment
 
 GONE = "GONE"
-"""The name of the reason that there is no such group any more: nothing is left to be done."""
+"""The error's name where the group does not exist any more: nothing is left to be done."""
 CHANGED = "CHANGED_MEANWHILE"
 
 TopicId = Callable[[str], "str | None"]
-"""The id that a topic has now, in Kafka's text form; None where it is unknown, or there is none."""
+"""Returns the current id of a topic, in Kafka's text form; None where it is unknown or deleted."""
 
 
 def changed(
@@ -29,17 +29,17 @@ def changed(
     since: CommitTimes | None = None,
     since_ms: int = 0,
 ) -> ItemError | None:
-    """Return why a group is to be left alone after all; None: it is as the plan says.
+    """Return why a group must be left alone; None: it is as the plan says.
 
     :param since: the commits since the plan was made; None: they can't be read, and only other
-        offsets tell of a commit.
-    :param since_ms: when the plan was made, by the brokers' clocks where they told.
+        offsets show a commit.
+    :param since_ms: when the plan was made, by the brokers' clocks where they are known.
     """
     error = description.error
     if error is not None and error.code == GROUP_ID_NOT_FOUND:
         return _skip(item, "It does not exist any more.", GONE)
     if error is not None or isinstance(committed, KgError):
-        return None  # that is a failure, and said by whoever does the work
+        return None  # the operation itself reports that failure
     if item.action != DELETE_OFFSETS and not description.is_empty:
         return _skip(item, f"It is {description.state} now. {members(description)}")
     reason = (
@@ -48,7 +48,7 @@ def changed(
         or _topics_changed(item, topic_id)
     )
     if reason is None and since is not None:
-        if since.is_pending and item.action != DELETE_OFFSETS:  # before 2.5 only the log tells
+        if since.is_pending and item.action != DELETE_OFFSETS:  # before 2.5 only the log has it
             reason = "A transaction is about to change its offsets."
         reason = (
             reason
@@ -85,7 +85,7 @@ def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
 
 
 def _kept_missing(item: PlanItem, committed: Committed) -> str | None:
-    """Find what was to be kept and is not there: rebuilding the group would make that last."""
+    """Find a kept offset that is missing: rebuilding the group would make that permanent."""
     for offset in item.keep:
         if offset.at not in committed:
             return f"It has no offset on {offset.at} any more."
@@ -93,7 +93,7 @@ def _kept_missing(item: PlanItem, committed: Committed) -> str | None:
 
 
 def _is_same(planned: PlannedOffset, now: CommittedOffset) -> bool:
-    """Whether a commit is the one of the plan, by all that the plan knows of it."""
+    """Whether a commit is the one of the plan, by the fields that the plan has."""
     if planned.offset is None:
         return True
     if planned.offset != now.offset:
@@ -114,9 +114,9 @@ def _topics_changed(item: PlanItem, topic_id: TopicId) -> str | None:
 
 
 def _committed_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str | None:
-    """Find commits of the same offsets, which OffsetFetch can't tell from the old ones.
+    """Find repeated commits of the same offsets, which OffsetFetch does not show.
 
-    Where the plan does not know when an offset was committed, it was before the plan.
+    An offset whose commit time is not in the plan was committed before the plan.
     """
     for offset in (*item.offsets, *item.keep):
         found = since.at.get(offset.at)
@@ -127,7 +127,7 @@ def _committed_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str |
 
 
 def _members_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str | None:
-    """Find members that came or went, and need not have committed anything."""
+    """Find members that joined or left, without a commit."""
     known_ms = since_ms if item.last_change_ms is None else item.last_change_ms
     if item.action == DELETE_OFFSETS or since.changed_ms is None or since.changed_ms <= known_ms:
         return None
@@ -137,16 +137,16 @@ def _members_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str | N
 def kept(
     item: PlanItem, then: Mapping[TopicPartition, CommittedOffset | None]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Return what a rebuilt group is to have again, as it was just read."""
+    """Return the offsets to restore to a rebuilt group, as just read."""
     return {offset.at: value for offset in item.keep if (value := then.get(offset.at)) is not None}
 
 
 def left_to_restore(
     item: PlanItem, committed: Committed | KgError
 ) -> dict[TopicPartition, CommittedOffset] | None:
-    """Return what an earlier run has not restored of a group that it has deleted.
+    """Return the offsets that an earlier run has not restored after it had deleted the group.
 
-    None: it has not come to delete the group, or somebody has brought it back.
+    None: it had not deleted the group, or somebody has restored it.
     """
     if not isinstance(committed, dict) or any(each.at in committed for each in item.offsets):
         return None
@@ -160,7 +160,7 @@ def left_to_restore(
 def recreated(
     item: PlanItem, half: Collection[TopicPartition], topic_id: TopicId
 ) -> ItemError | None:
-    """Return why what is left to restore is not: a topic that is another one by now."""
+    """Return why the rest of a half rebuilt group can't be restored: a re-created topic."""
     for offset in item.keep:
         now = topic_id(offset.topic)
         if offset.at in half and None not in (offset.topic_id, now) and now != offset.topic_id:

@@ -1,4 +1,4 @@
-"""The door: every change of a cluster, with its policy, its locks and its journal.
+"""A change of a cluster, with its policy, its locks and its journal. Every change is one.
 
 ::
 
@@ -8,8 +8,8 @@
         change.results(done)
     change.say()
 
-The commands and the Python API differ only in what they say. There is no clock here and no
-chance: both come in as arguments.
+The commands and the Python API differ only in what they print. Clock and randomness are
+arguments.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ LOOK_AGAIN_SECONDS = 0.1
 
 
 class Locked(KgError):
-    """Another kgtool is changing the group, and does not come to an end."""
+    """Another kgtool is still changing the group."""
 
     name = "LOCKED"
 
 
 class Timer(NamedTuple):
-    """How time is told: ``now_ms`` since the epoch, ``monotonic`` and ``sleep`` in seconds.
+    """The clock: ``now_ms`` since the epoch, ``monotonic`` and ``sleep`` in seconds.
 
-    ``token`` makes letters that tell a journal from others of the same second.
+    ``token`` makes letters that distinguish journals of the same second.
     """
 
     now_ms: Callable[[], int]
@@ -65,25 +65,24 @@ class Timer(NamedTuple):
     token: Callable[[], str]
 
 
-def _silent(_text: str) -> None:
-    """Say nothing."""
+def _ignore(_text: str) -> None:
+    pass
 
 
 class Change:
-    """One change: a context manager whose end closes the journal, however it comes.
+    """One change: a context manager whose end closes the journal, also after an error.
 
-    The journal begins with the first thing that is written down. A change that never calls
-    ``before`` leaves no trace.
+    The journal begins with the first ``before``; without one there is none.
 
     :param session: a connected session.
     :param folder: where journals and locks are kept.
-    :param say: told in sentences what matters to whoever made the change.
-    :param recorded: hears the journal's id as soon as there is one, whatever happens then.
+    :param say: called with sentences for the user.
+    :param recorded: called with the journal's id as soon as there is one.
     """
 
     def __init__(
         self, session: Any, origin: Origin, folder: Path, timer: Timer, *,
-        say: Callable[[str], None] = _silent, recorded: Callable[[str], None] = _silent,
+        say: Callable[[str], None] = _ignore, recorded: Callable[[str], None] = _ignore,
     ) -> None:  # fmt: skip
         self._session = session
         self._origin = origin
@@ -99,7 +98,7 @@ class Change:
 
     @property
     def journal_id(self) -> str | None:
-        """The id of the journal, None as long as nothing was going to change."""
+        """The id of the journal, None before there is one."""
         return self.journal.id if self.journal else None
 
     def __enter__(self) -> Self:
@@ -114,17 +113,17 @@ class Change:
     # -- before --------------------------------------------------------------------------
 
     def admit(self, groups: Iterable[str], offsets: int = 0) -> None:
-        """Let the policy judge the whole change, where it is made in parts.
+        """Check a whole change that is made in parts.
 
         :raises PolicyRefused: it may not be made.
         """
         self._guard.admit(groups, offsets)
 
     def foresee(self, count: Callable[[], tuple[Iterable[str], int]]) -> None:
-        """Let the policy judge a change that is made in parts, before the first of them.
+        """Check the size of a change that is made in parts, before the first of them.
 
-        :param count: says which groups and how many offsets will be changed; it is asked only
-            where a policy limits them.
+        :param count: returns the groups and the number of offsets that will be changed; it is
+            called only where a policy limits them.
         :raises PolicyRefused: they are too many.
         """
         if self._guard.limits_size:
@@ -133,7 +132,7 @@ class Change:
     def lock(self, groups: Iterable[str]) -> None:
         """Keep other kgtools of this machine from changing these groups; wait for those that do.
 
-        To be called before the groups are read, so that what is read stays true.
+        To be called before the groups are read, so that they don't change afterwards.
 
         :raises PolicyRefused: they may not be changed.
         :raises Locked: one of them is still being changed after ``--timeout``.
@@ -146,7 +145,7 @@ class Change:
             # It matters only if something is going to be changed.
             self._problem = error
             return
-        self._guard.look(names, self._timer.now_ms())
+        self._guard.find_busy(names, self._timer.now_ms())
 
     def _lock(self, names: list[str]) -> None:
         self._locks = self._locks or GroupLocks(self._folder, self._session.cluster_id)
@@ -165,7 +164,7 @@ class Change:
 
     @contextmanager
     def locked(self, groups: Iterable[str]) -> Iterator[None]:
-        """``lock`` some of the groups, for as long as they are worked on."""
+        """``lock`` some of the groups, and unlock them at the end."""
         names = list(groups)
         self.lock(names)
         try:
@@ -182,9 +181,9 @@ class Change:
         self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = (),
         configs: Sequence[ConfigChange] = (),
     ) -> None:  # fmt: skip
-        """Write down what is there, durably. The ``before_change`` of the operations.
+        """Write the state before a change durably. The ``before_change`` of the operations.
 
-        :param members: who is going to be removed from the groups.
+        :param members: the members that are going to be removed.
         :param configs: the configs of groups that are going to change.
         :raises PolicyRefused: it may not be changed.
         :raises JournalError: it can't be written: nothing may be changed then.
@@ -218,9 +217,8 @@ class Change:
         return Journal(self._folder, header, store)
 
     def _header(self) -> JournalHeader:
-        """Say who does what, where and when."""
         said, settings, at_ms = self._origin, self._session.settings, self._timer.now_ms()
-        user, host = who()
+        user, host = user_and_host()
         return JournalHeader(
             id=make_id(at_ms, self._timer.token()),
             at_ms=at_ms,
@@ -241,7 +239,7 @@ class Change:
     # -- after ---------------------------------------------------------------------------
 
     def results(self, items: Iterable[Any]) -> None:
-        """Write down what came of each item: GroupDeletion, OffsetDeletion, ResetRow and the like.
+        """Write the result of each item: GroupDeletion, OffsetDeletion, ResetRow and the like.
 
         All have ``group``, ``status`` and ``error``; some a ``topic`` and ``partition``, a
         ``member``, or the ``name`` of a config.
@@ -250,7 +248,7 @@ class Change:
             return
         for item in items:
             if item.status == "skipped":
-                continue  # it is in no part of the journal
+                continue  # the journal does not have it
             topic, partition, member, config = (
                 getattr(item, key, None) for key in ("topic", "partition", "member", "name")
             )
@@ -261,7 +259,7 @@ class Change:
         self.journal.flush()
 
     def _close(self) -> None:
-        """End the journal, if there is one, and give the groups free."""
+        """End the journal, if there is one, and unlock the groups."""
         try:
             if self.journal is not None:
                 state = INTERRUPTED if self._is_interrupted else DONE
@@ -271,7 +269,7 @@ class Change:
                 self._locks.close()
 
     def say(self) -> None:
-        """Tell how to take it back, and what is missing in the journal; once.
+        """Say how to undo the change, and what is missing in the journal; once.
 
         Nothing where nothing was changed.
         """
@@ -298,8 +296,8 @@ def make_id(at_ms: int, token: str) -> str:
     return f"{datetime.fromtimestamp(at_ms // 1000, timezone.utc):%Y%m%d-%H%M%S}-{token}"
 
 
-def who() -> tuple[str, str]:
-    """Return who runs this, and on which host."""
+def user_and_host() -> tuple[str, str]:
+    """Return the user and the host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name

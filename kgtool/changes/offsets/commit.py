@@ -20,6 +20,7 @@ from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import offset_commit
 from kgtool.protocol.codes import broker_error
+from kgtool.protocol.schema import NO_UUID
 
 NAMES_VERSION = 9
 """The last version with topic names; v10 commits by topic id."""
@@ -113,7 +114,7 @@ def _request(
         group_instance_id=identity.instance_id,
         topics=[
             offset_commit.RequestTopic(
-                name=name, partitions=rows, **({"topic_id": ids[name]} if ids.get(name) else {})
+                name=name, topic_id=ids.get(name) or NO_UUID, partitions=rows
             )
             for name, rows in topics.items()
         ],
