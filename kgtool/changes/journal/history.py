@@ -1,4 +1,4 @@
-"""What is in the journal: the actions, newest first, and the end of those that are old."""
+"""The journals of a folder: listing, reading for an undo, and pruning."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,11 +37,11 @@ from kgtool.errors import ConfigError, KgError, readable
 from kgtool.protocol.codes import is_refusal
 
 TAIL_BYTES = 64 * 1024
-"""The end of a journal, and all marks behind it, are found here without reading the rest."""
+"""This much of a journal's end is read for its ``end`` and the marks behind it."""
 
 
 class JournalEntry(NamedTuple):
-    """One action: its header, how many groups and offsets it changed, and how it ended.
+    """One action: its header, the counts of changed groups and offsets, and its state.
 
     ``state``: ``done``, ``interrupted``, ``undone``, or ``running`` while its writer lives.
     """
@@ -55,16 +56,16 @@ class JournalEntry(NamedTuple):
     state: str
     header: dict[str, Any]
     sequence: int
-    """Its place among the changes of its folder; 0 where an older kgtool wrote it."""
+    """The order of the changes in a folder; 0 in journals of an older kgtool."""
     undoes: str | None
-    """The id of the action that this one took back."""
+    """The id of the journal that this action has undone."""
     bootstrap_server: str | None
-    """Where the cluster was reached then, and with which context."""
+    """The address and the context that were used."""
     context: str | None
 
 
 def entries(folder: Path, problem: Callable[[KgError], None]) -> list[JournalEntry]:
-    """Return the actions of a folder, newest first; ``problem`` hears of unreadable files."""
+    """Return the actions of a folder, newest first; ``problem`` is called with read errors."""
     found = []
     for path in _journals(folder):
         try:
@@ -75,9 +76,9 @@ def entries(folder: Path, problem: Callable[[KgError], None]) -> list[JournalEnt
 
 
 def _journals(folder: Path) -> list[Path]:
-    """Return the journals of a folder; none where there is no such folder yet.
+    """Return the journals of a folder; none where it does not exist yet.
 
-    :raises ConfigError: it can't be read (``Path.glob`` would say that it has none).
+    :raises ConfigError: it can't be read (``Path.glob`` would return nothing).
     """
     try:
         return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
@@ -88,9 +89,9 @@ def _journals(folder: Path) -> list[Path]:
 
 
 def find(folder: Path, name: str) -> JournalEntry:
-    """Return the action with an id; the beginning of one is enough where only one has it.
+    """Return the action with an id or its unique beginning.
 
-    :raises KgError: there is none, or several begin so.
+    :raises KgError: there is none, or several have that beginning.
     """
     if os.sep in name or name in ("", ".", ".."):
         raise ConfigError(f"'{name}' is not a journal ID: kgtool history shows them.")
@@ -111,10 +112,10 @@ def find(folder: Path, name: str) -> JournalEntry:
 
 
 def last(found: Iterable[JournalEntry], cluster_id: str | None) -> JournalEntry:
-    """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
+    """Return the action of ``undo last``: the newest on a cluster that can be undone.
 
-    An undo is not taken back by another ``undo last``: that goes one step further into the past;
-    nothing can give a group its members back; and what changed nothing leaves nothing to undo.
+    Another ``undo last`` does not revert an undo but goes one step further into the past. Members
+    can't be restored, and an action that changed nothing has nothing to undo.
 
     :param found: the newest first.
     :raises KgError: there is none.
@@ -133,7 +134,7 @@ def last(found: Iterable[JournalEntry], cluster_id: str | None) -> JournalEntry:
 def read_entry(path: Path) -> JournalEntry:
     """Read the first line and the end of a journal.
 
-    :raises ConfigError: it is none, or one of a newer kgtool.
+    :raises ConfigError: it is not a journal, or one of a newer kgtool.
     """
     header = _header(path)
     with readable(path):
@@ -170,7 +171,7 @@ def read_entry(path: Path) -> JournalEntry:
 
 
 def _known(header: dict[str, Any], key: str, kind: type) -> Any:
-    """Return a value that other versions of kgtool may not have written, or not so."""
+    """Return a value that other versions of kgtool may have omitted or written otherwise."""
     return header[key] if isinstance(header.get(key), kind) else None
 
 
@@ -201,32 +202,28 @@ def _is_locked(path: Path) -> bool:
 
 
 def _tail(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines at the end of a file."""
+    """Return the complete lines at the end of a file."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL_BYTES))
         data = file.read(TAIL_BYTES)
     lines = data.split(b"\n")[:-1]
-    found = []
-    for line in lines if size <= TAIL_BYTES else lines[1:]:
-        record = record_of(line)
-        if record is not None:
-            found.append(record)
-    return found
+    found = map(record_of, lines if size <= TAIL_BYTES else lines[1:])
+    return [record for record in found if record is not None]
 
 
 class ReadableExtent(NamedTuple):
-    """What of a journal can be read: the counts of its last ``ready`` before any damage."""
+    """The readable part of a journal: the counts of its last ``ready`` before any damage."""
 
     groups: int = 0
     changes: int = 0
     damage: KgError | None = None
     is_lost: bool = False
-    """Whether parts behind the damage were changed, and can't be undone."""
+    """Whether changes behind the damage were made, and can't be undone."""
 
 
 def readable_extent(path: Path) -> ReadableExtent:
-    """Read how far a journal can be read.
+    """Find how far a journal can be read.
 
     :raises ConfigError: it can't be read at all.
     """
@@ -240,15 +237,11 @@ def readable_extent(path: Path) -> ReadableExtent:
             elif record.get("kind") == "ready":
                 if found.damage is not None:
                     return found._replace(is_lost=True)
-                found = _ready(found, path, line, record)
+                try:
+                    found = ReadableExtent(number(record, "groups"), number(record, "changes"))
+                except (KeyError, ValueError):
+                    found = found._replace(damage=_damage(path, line))
     return found
-
-
-def _ready(found: ReadableExtent, path: Path, line: int, record: dict[str, Any]) -> ReadableExtent:
-    try:
-        return ReadableExtent(number(record, "groups"), number(record, "changes"))
-    except (KeyError, ValueError):
-        return found._replace(damage=_damage(path, line))
 
 
 class Damaged(KgError):
@@ -265,7 +258,7 @@ def _damage(path: Path, line: int) -> Damaged:
 
 
 def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a journal up to the first damage; ``readable_extent`` tells of it."""
+    """Read a journal up to the first damage (see ``readable_extent``)."""
     return records(path, lambda _: None)
 
 
@@ -274,9 +267,9 @@ def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class FailedItems(NamedTuple):
-    """What there is nothing to take back of: whole groups and offsets.
+    """Whole groups and offsets that were not changed.
 
-    The broker refused it, or another client's commit was found and left alone.
+    The broker refused the change, or another client's commit was left alone.
     """
 
     groups: frozenset[str]
@@ -284,7 +277,7 @@ class FailedItems(NamedTuple):
 
 
 def failed_items(path: Path) -> FailedItems:
-    """Read which items certainly failed."""
+    """Read the items that certainly failed."""
     names: set[str] = set()
     single: set[tuple[str, str, int]] = set()
     for _, record in _whole_records(path):
@@ -301,7 +294,7 @@ def failed_items(path: Path) -> FailedItems:
 def _has_failed(record: dict[str, Any]) -> bool:
     if "outcome" in record:
         return bool(record["outcome"] == FAILED)
-    error = record.get("error")  # an older journal, which does not say so itself
+    error = record.get("error")  # of an older journal, which has no outcomes
     code = error.get("code") if isinstance(error, dict) else None
     return isinstance(code, int) and is_refusal(code)
 
@@ -309,25 +302,21 @@ def _has_failed(record: dict[str, Any]) -> bool:
 def changed_groups(path: Path) -> Iterator[GroupChange]:
     """Read the groups that an action was about to change, as far as its journal was ready.
 
-    What stands behind the last ``ready`` was still being written: no request had left for it.
+    Behind the last ``ready`` it was still being written: no request had been sent for it.
     """
-    ready = readable_extent(path).groups
-    for index, recorded in enumerate(groups(path, _whole_records(path))):
-        if index >= ready:
-            return
-        yield recorded
+    yield from islice(groups(path, _whole_records(path)), readable_extent(path).groups)
 
 
 def hidden_offsets(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]:
-    """Read the groups that a journal has not all offsets of: the hidden ones by topic, or None
-    where the login could not tell."""
+    """Yield groups with offsets that are not in a journal: their number by topic, or None where
+    they are unknown."""
     for _, record in _whole_records(path):
         if record.get("hidden") or record.get("blind"):
             yield str(record.get("group")), record.get("hidden")
 
 
 def is_about_configs(path: Path) -> bool:
-    """Whether an action changed configs of groups, and not their offsets."""
+    """Whether an action changed configs of groups."""
     kinds = (record.get("kind") for _, record in _whole_records(path))
     next(kinds, None)
     return next(kinds, None) == "config"
@@ -357,8 +346,8 @@ def changed_configs(path: Path) -> list[ConfigChange]:
 def prune(
     found: Iterable[JournalEntry], before_ms: int
 ) -> tuple[list[JournalEntry], list[ConfigError]]:
-    """Remove the journals of actions before a time; a running one is never touched."""
-    gone, failed = [], []
+    """Remove the journals of actions before a time, except of running ones."""
+    removed, failed = [], []
     for entry in found:
         if entry.at_ms >= before_ms or entry.state == RUNNING:
             continue
@@ -367,12 +356,12 @@ def prune(
         except OSError as error:
             failed.append(ConfigError(f"Can't remove {entry.path}: {error.strerror}."))
         else:
-            gone.append(entry)
-    return gone, failed
+            removed.append(entry)
+    return removed, failed
 
 
 def sweep(folder: Path) -> None:
-    """Remove what processes left behind that were killed before their journal had a name."""
+    """Remove the unnamed journals of processes that were killed."""
     for path in folder.glob(f".*{UNNAMED}"):
         with contextlib.suppress(OSError):
             if not _is_locked(path):

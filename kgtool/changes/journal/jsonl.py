@@ -1,4 +1,4 @@
-"""Images of groups as JSON Lines: what journals and backups are made of.
+"""Images of groups as JSON Lines, in journals and backups.
 
 ::
 
@@ -6,7 +6,7 @@
     {"kind": "offset", "group": "g", "topic": "t", "partition": 0, "offset": 5, …}
 
 One line a group, then one line for each of its offsets. ASCII only, so that a name can neither
-break a line nor play with the terminal of whoever looks at the file.
+break a line nor control a terminal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgtool.json_rows import RowTemplate
 from kgtool.model import CommittedOffset, TopicPartition
 
 ABSENT = "absent"
-"""Written as the ``after`` of an offset that is going to be deleted."""
+"""The ``after`` of an offset that is going to be deleted."""
 
 
 _OFFSET: tuple[str, ...] = (
@@ -34,12 +34,12 @@ _PENDING, _AFTER, _TIME = "pending_transaction", "after", "time_ms"
 
 
 def dump(record: Mapping[str, Any]) -> str:
-    """Write one line."""
+    """Return a record as a line."""
     return json.dumps(record, separators=(", ", ": ")) + "\n"
 
 
 def group_lines(recorded: GroupChange) -> str:
-    """Write a group and its offsets; what they become only where ``after`` has them."""
+    """Return a group and its offsets as lines, with ``after`` where the change has it."""
     image = recorded.image
     head: dict[str, Any] = {
         "kind": "group",
@@ -92,12 +92,12 @@ def _value(value: CommittedOffset) -> dict[str, Any]:
 
 
 class Malformed(ConfigError):
-    """A line that says nothing that kgtool understands."""
+    """A line that kgtool can't parse."""
 
 
 @contextmanager
 def at_line(path: Path, line: int) -> Iterator[None]:
-    """Say where it is that something is missing, or of the wrong type."""
+    """Add the line to errors about missing fields and wrong types."""
     try:
         yield
     except KeyError as error:
@@ -109,13 +109,12 @@ def at_line(path: Path, line: int) -> Iterator[None]:
 def records(
     path: Path, damaged: Callable[[Malformed], None] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the lines of a file with their numbers; a torn last line ends it silently.
+    """Read the lines of a file with their numbers, up to a torn last line.
 
-    A process that is killed in the middle of a write leaves such a line; nothing was done then
-    that depended on it.
+    A process that is killed in a write leaves such a line; nothing that depends on it was done.
 
-    :param damaged: hears of a line in the middle that is no JSON object, which ends the file too.
-    :raises ConfigError: the file can't be read, or such a line is there and no one hears of it.
+    :param damaged: called with a line in the middle that is not a JSON object, where reading ends.
+    :raises ConfigError: the file can't be read, or has such a line and ``damaged`` is None.
     """
     with readable(path), path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -131,7 +130,7 @@ def records(
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """Read one line; None if it is no JSON object."""
+    """Parse one line; None if it is not a JSON object."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -140,7 +139,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[GroupChange]:
-    """Put groups together again; lines of other kinds are passed over.
+    """Read groups with their offsets; lines of other kinds are skipped.
 
     :raises ConfigError: a line lacks something or has something of the wrong type.
     """
@@ -212,7 +211,7 @@ def _optional(record: dict[str, Any], key: str, limit: int = 2**63) -> int | Non
 
 
 def number(record: dict[str, Any], key: str, limit: int = 2**63) -> int:
-    """Return a whole number that is not negative and can be sent; ValueError otherwise."""
+    """Return a whole number from 0 on; ValueError otherwise."""
     value = record[key]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
         raise ValueError(f"{key} is not a whole number of 0 or more: {value!r}")
@@ -225,7 +224,7 @@ def typed(record: dict[str, Any], key: str, kind: type, *, none: bool = False) -
     if not (isinstance(value, kind) or (none and value is None)):
         raise ValueError(f"{key} is not of the right type: {value!r}")
     if isinstance(value, str):
-        # A name that can't be sent is found now, not by the first request that holds it. Bytes that
-        # are no UTF-8, which some brokers keep, are sent as they came.
+        # Names that can't be sent are found now, not by the first request. Bytes that are not
+        # UTF-8, which some brokers keep, are sent as they came.
         value.encode("utf-8", "surrogateescape")
     return value

@@ -1,7 +1,6 @@
-"""Doing what a reset's plan says: look again at all of it, then write and verify.
+"""Applying the plan of a reset: compare all groups with it, then write and verify.
 
-All groups are compared with the plan before the first one is written to; what is no longer as
-planned is left alone.
+What has changed since the plan is left alone.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ def execute_resets(
     all_or_nothing: bool = False,
     before_change: BeforeChange | None = None,
 ) -> Operation[list[GroupReset]]:
-    """Write the rows that ``would-reset``; return the plan with what became of each.
+    """Write the rows that ``would-reset``; return the plan with the outcome of each.
 
-    :param force: write where a transaction is pending, too.
-    :param all_or_nothing: write nothing if any row of the plan has failed, or fails the second
-        look. Once writing has begun, what fails does not take back the rest.
+    :param force: write also where a transaction is pending.
+    :param all_or_nothing: write nothing if any row of the plan has failed, or fails now. Once
+        writing has begun, a failure does not revert the rest.
     :param before_change: called once with the images of all that is about to be written.
     """
     now = settle(plan, all_or_nothing)
@@ -69,7 +68,7 @@ def execute_resets(
 def look_again(
     cluster: Cluster, plan: Sequence[GroupReset], force: bool
 ) -> Operation[list[GroupReset]]:
-    """Compare groups and offsets with the plan; all groups, before the first is changed."""
+    """Compare all groups and offsets with the plan, before the first is changed."""
     wanted = {reset.group: [row.at for row in rows] for reset in plan if (rows := open_rows(reset))}
     if not wanted:
         return list(plan)
@@ -126,24 +125,21 @@ def _commit_error(row: ResetRow, error: KgError) -> KgError:
 
 
 # ---------------------------------------------------------------------------------------------
-# The journal's images: from the rows of the plan, nothing is read again
+# The journal's images, from the rows of the plan: nothing is read again
 
 
 def _change(cluster: Cluster, reset: GroupReset) -> GroupChange:
-    """Turn the rows that are about to be written into images with what they become.
+    """Return a group's change for the journal, from its open rows.
 
-    The cluster knows the ids of the topics, whose logs the plan has looked at.
+    The cluster has the ids of the topics, whose logs the plan has read.
     """
-    assert reset.description is not None, "a plan whose rows were not looked at"
-    rows: list[ResetRow] = open_rows(reset)
-    after: dict[TopicPartition, CommittedOffset | None] = {row.at: row.new for row in rows}
-    offsets = {row.at: _image(cluster, row) for row in rows}
+    assert reset.description is not None, "a plan whose groups were not read"
+    after: dict[TopicPartition, CommittedOffset | None] = {}
+    offsets: dict[TopicPartition, OffsetImage] = {}
+    for row in open_rows(reset):
+        topic = cluster.topics.get(row.topic)
+        topic_id = id_text(topic.topic_id) if topic is not None else None
+        log = (row.log.start.offset, row.log.end.offset) if row.log is not None else (None, None)
+        offsets[row.at] = OffsetImage(row.old, topic_id, *log)
+        after[row.at] = row.new
     return GroupChange(image_of(reset.description, offsets), after)
-
-
-def _image(cluster: Cluster, row: ResetRow) -> OffsetImage:
-    topic = cluster.topics.get(row.topic)
-    topic_id = id_text(topic.topic_id) if topic is not None else None
-    if row.log is None:
-        return OffsetImage(row.old, topic_id)
-    return OffsetImage(row.old, topic_id, row.log.start.offset, row.log.end.offset)

@@ -1,8 +1,8 @@
-"""Resetting committed offsets: the plan, for which everything that exists is looked at first.
+"""Planning a reset of committed offsets.
 
-``plan_resets`` reads groups, commits and logs and says what would happen, without changing
-anything; ``kgtool.changes.reset.execute`` does it. Every group and partition that can't be reset
-has its reason, and does not hide the others.
+``plan_resets`` reads groups, commits and logs, without changing anything;
+``kgtool.changes.reset.execute`` applies the plan. Every group and partition that can't be reset has
+its error, and does not hide the others.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from kgtool.queries.offsets.list_offsets import LogRange, log_ranges
 
 
 class _Scope(NamedTuple):
-    """What a request selects, as far as it is known without looking at the single group."""
+    """The partitions that a request selects, before the single group is read."""
 
     named: Mapping[str, Sequence[TopicPartition]]
-    """Partitions that were named one by one, by their topic or in the file, by group."""
+    """Partitions that were named by topic, partition or file, by group."""
     unknown: Mapping[str, KgError]
-    """Topics named without partitions that can't be had, and why."""
+    """Topics named without partitions that can't be looked up, and why."""
     committed: Mapping[str, Committed | KgError] | None
-    """What the groups have, where all of it is selected."""
+    """The groups' committed offsets, where all of them are selected."""
     like: Committed
-    """What the other group has."""
+    """The committed offsets of the other group."""
 
 
 def plan_resets(cluster: Cluster, request: ResetRequest) -> Operation[list[GroupReset]]:
-    """Say what a reset would do, for each group in the order asked.
+    """Plan a reset, for each group in the order asked.
 
-    :raises KgError: no broker answered, or the offsets of the ``like`` group can't be had.
+    :raises KgError: no broker answered, or the offsets of the ``like`` group can't be read.
     """
     groups = list(dict.fromkeys(request.groups))
     both = gather([describe_with_type(cluster, groups), _scope(cluster, request, groups)])
@@ -97,7 +97,7 @@ def _scope(cluster: Cluster, request: ResetRequest, groups: list[str]) -> Operat
 
 
 def _offsets_of(cluster: Cluster, group: str) -> Operation[Committed]:
-    """Read the offsets that others are to get."""
+    """Read the offsets to copy."""
     found = (yield from fetch_committed(cluster, [group]))[group]
     if isinstance(found, KgError):
         raise found
@@ -112,7 +112,7 @@ def _offsets_of(cluster: Cluster, group: str) -> Operation[Committed]:
 def _selected(
     request: ResetRequest, scope: _Scope, group: str, committed: Committed | KgError
 ) -> Sequence[TopicPartition] | ItemError:
-    """Return the partitions of a group that are meant, or why nothing of it can be reset."""
+    """Return the selected partitions of a group, or why nothing of it can be reset."""
     named = scope.named.get(group, ())
     if request.strategy.kind == "from-file" and not named:
         return ItemError(
@@ -128,7 +128,7 @@ def _rows(
     request: ResetRequest, scope: _Scope, group: str, partitions: Sequence[TopicPartition],
     committed: Committed, logs: Mapping[TopicPartition, LogRange | KgError],
 ) -> list[ResetRow]:  # fmt: skip
-    """Return a group's rows; ``given`` is what the file or the other group says of a partition."""
+    """Return a group's rows."""
     offsets = request.strategy.offsets.get(group, {})
     rows = []
     for at in partitions:
@@ -141,7 +141,7 @@ def _rows(
 
 
 def _with_epochs(cluster: Cluster, resets: list[GroupReset]) -> Operation[list[GroupReset]]:
-    """Find the leader epochs of offsets that lie inside of a log with several epochs."""
+    """Find the leader epochs of offsets inside of a log with several epochs."""
     logs: dict[TopicPartition, LogRange] = {}
     points: list[tuple[TopicPartition, int]] = []
     for row in (row for reset in resets for row in reset.rows if row.needs_epoch):

@@ -1,4 +1,4 @@
-"""From what was read of a group to the rows of its reset, and to the reasons against it. Pure."""
+"""The rows of a reset from what was read, and the refusals: pure functions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kgtool.queries.offsets.list_offsets import LogRange
 from kgtool.text import counted, listed
 
 Value = CommittedOffset | KgError | None
-"""What a coordinator says of one partition of a group."""
+"""The committed offset of one partition of a group."""
 
 STOP_THEM = (
     "Stop its members (kgtool remove-members evicts stuck ones), or wait with --wait-empty 60s."
 )
-"""What to do about members that are in the way of a change."""
+"""The hint for members that block a change."""
 
 
 def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | None:
-    """Say why nothing of a group can be reset from outside; None where it can.
+    """Return why nothing of a group can be reset; None where it can.
 
     A group has to exist, to be a consumer group, and to have no members.
     """
@@ -79,14 +79,14 @@ def plan_row(
     given: Value,
     log: LogRange | KgError,
 ) -> ResetRow:
-    """Return what a reset would do to one partition.
+    """Plan the reset of one partition.
 
-    :param value: what the group has.
-    :param given: what the file or the other group says.
+    :param value: the group's committed offset.
+    :param given: the offset of the file or of the other group.
     """
     row = ResetRow(group, *partition)
     if isinstance(log, KgError):
-        return failed(row, _explained(log, partition))
+        return failed(row, _explain(log, partition))
     if isinstance(value, KgError):
         return failed(row, value)
     if isinstance(given, KgError):
@@ -96,10 +96,10 @@ def plan_row(
     for source, whose in ((value, group), (given, request.strategy.like)):
         if source is not None and source.is_pending and not request.force:
             return failed(row, pending_error(whose))
-    return _aimed(request, row, log, given)
+    return _with_target(request, row, log, given)
 
 
-def _aimed(
+def _with_target(
     request: ResetRequest, row: ResetRow, log: LogRange, given: CommittedOffset | None
 ) -> ResetRow:
     kind = request.strategy.kind
@@ -108,11 +108,11 @@ def _aimed(
         if kind == "shift-by":
             return failed(row, _no_offset(row.at))
         return row._replace(status="no-commit")
-    aim, asked = found
-    new = CommittedOffset(aim.offset, aim.leader_epoch, row.old.metadata if row.old else "")
-    row = row._replace(new=new, asked=asked, clamp=aim.clamp, needs_epoch=aim.needs_epoch)
-    if kind == "like" and given is not None and aim.clamp is None:
-        # A position of another group, copied with all that belongs to it.
+    goal, asked = found
+    new = CommittedOffset(goal.offset, goal.leader_epoch, row.old.metadata if row.old else "")
+    row = row._replace(new=new, asked=asked, clamp=goal.clamp, needs_epoch=goal.needs_epoch)
+    if kind == "like" and given is not None and goal.clamp is None:
+        # An offset of another group is copied with its metadata and epoch.
         new = new._replace(metadata=given.metadata)
         if given.leader_epoch is not None:
             new = new._replace(leader_epoch=given.leader_epoch)
@@ -121,8 +121,8 @@ def _aimed(
     return row
 
 
-def _explained(error: KgError, partition: TopicPartition) -> KgError:
-    """Say of a partition that it is not there in the words of Kafka's tool."""
+def _explain(error: KgError, partition: TopicPartition) -> KgError:
+    """Return the error of a missing partition or leader in the words of Kafka's tool."""
     if error.code == codes.UNKNOWN_TOPIC_OR_PARTITION:
         return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION, not_there([partition]))
     if error.code == codes.LEADER_NOT_AVAILABLE:

@@ -1,8 +1,8 @@
-"""What a reset would do: pure functions and the records that they work on, no requests.
+"""The targets of a reset: records and pure functions.
 
-A *strategy* says how new offsets are found; ``target`` applies it to one partition and fits the
-result into the log, as ``ConsumerGroupCommand.checkOffsetsRange`` does (only says so). Unlike
-Kafka's tool, ``to-current`` leaves partitions alone that have no committed offset.
+A *strategy* finds new offsets; ``target`` applies it to one partition and clamps the result to the
+log, as ``ConsumerGroupCommand.checkOffsetsRange`` does (and reports that). Unlike Kafka's tool,
+``to-current`` leaves partitions alone that have no committed offset.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Strategy(NamedTuple):
     """How new offsets are found: one of ``STRATEGIES`` and its argument.
 
     ``number`` is the offset, the (signed) shift, or the time in ms since the epoch; ``offsets``
-    are those of a file, by group; ``like`` is the group whose offsets are taken over.
+    are those of a file, by group; ``like`` is the group whose offsets are copied.
     """
 
     kind: str
@@ -33,17 +33,17 @@ class Strategy(NamedTuple):
 
     @property
     def timestamp_ms(self) -> int | None:
-        """The time to look up in the logs; None where no log needs to be asked for one.
+        """The time to look up in the logs; None where none is looked up.
 
-        A time before 1970 is not asked for: negative timestamps have other meanings on the wire.
+        Nor is a time before 1970: negative timestamps have other meanings on the wire.
         """
         return self.number if self.kind == "to-datetime" and self.number >= 0 else None
 
 
 class ResetRequest(NamedTuple):
-    """What is to be reset. ``topics`` None: every partition with a committed offset.
+    """The scope of a reset. ``topics`` None: every partition with a committed offset.
 
-    :param can_create: groups that do not exist may be made.
+    :param can_create: missing groups may be created.
     :param force: partitions with a pending transaction too.
     """
 
@@ -55,11 +55,11 @@ class ResetRequest(NamedTuple):
 
 
 class ResetTarget(NamedTuple):
-    """Where a partition goes.
+    """The new position of a partition.
 
-    ``leader_epoch`` None is "not known yet" where ``needs_epoch``, else "the broker doesn't say".
-    ``clamp`` tells what became of a target outside of the log: ``start`` and ``end`` are where it
-    was moved to; ``late`` is a time after the last record, which leads to the end.
+    ``leader_epoch`` None: not searched yet where ``needs_epoch``, else unknown to the broker.
+    ``clamp``: a target outside of the log was moved to its ``start`` or ``end``; ``late``: a time
+    after the last record, which leads to the end.
     """
 
     offset: int
@@ -69,12 +69,12 @@ class ResetTarget(NamedTuple):
 
 
 class ResetRow(NamedTuple):
-    """One partition of one group: what it has, and what it gets or got.
+    """One partition of one group: its current and its new offset.
 
-    ``status``: ``would-reset``, ``reset``, ``no-commit`` (there is nothing to go by, so it is left
+    ``status``: ``would-reset``, ``reset``, ``no-commit`` (no offset to start from, so it is left
     alone, which counts as done), ``skipped`` (because others failed and all or nothing was asked
     for) or ``failed``. ``partition`` is None where a topic named without partitions does not exist.
-    ``asked`` is the offset before it was fitted into the log.
+    ``asked`` is the offset before it was clamped to the log.
     """
 
     group: str
@@ -125,7 +125,7 @@ class ResetRow(NamedTuple):
     def _between(self, low: int | None, high: int | None) -> int | None:
         if low is None or high is None or self.log is None:
             return None
-        # What lies outside of the log can't be read, neither before nor after the reset.
+        # Offsets outside of the log can't be read, neither before nor after the reset.
         return max(0, self.log.fit(high) - self.log.fit(low))
 
 
@@ -141,7 +141,7 @@ class GroupReset(NamedTuple):
 def target(
     strategy: Strategy, log: LogRange, committed: CommittedOffset | None, given: int | None = None
 ) -> tuple[ResetTarget, int | None] | None:
-    """Return where a partition goes and what was asked for, None where there is nothing to go by.
+    """Return the target of a partition and the offset asked for; None: no offset to start from.
 
     :param given: the file's or the other group's offset.
     """
@@ -157,16 +157,12 @@ def target(
         if committed is None or current is None:
             return None
         return ResetTarget(current, committed.leader_epoch), current
-    asked = _asked(strategy, current, given)
-    return None if asked is None else (fitted(asked, log), asked)
-
-
-def _asked(strategy: Strategy, current: int | None, given: int | None) -> int | None:
-    if strategy.kind == "to-offset":
-        return strategy.number
-    if strategy.kind == "shift-by":
-        return None if current is None else current + strategy.number
-    return given
+    asked = given
+    if kind == "to-offset":
+        asked = strategy.number
+    elif kind == "shift-by":
+        asked = None if current is None else current + strategy.number
+    return None if asked is None else (clamped(asked, log), asked)
 
 
 def _at_time(log: LogRange) -> ResetTarget:
@@ -178,8 +174,8 @@ def _at_time(log: LogRange) -> ResetTarget:
     return ResetTarget(*log.at_time)
 
 
-def fitted(offset: int, log: LogRange) -> ResetTarget:
-    """Fit an offset into the log; its leader epoch is known only at the log's ends."""
+def clamped(offset: int, log: LogRange) -> ResetTarget:
+    """Clamp an offset to the log; its leader epoch is known only at the log's ends."""
     if offset <= log.start.offset:
         return ResetTarget(*log.start, clamp="start" if offset < log.start.offset else None)
     if offset >= log.end.offset:
