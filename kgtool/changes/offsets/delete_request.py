@@ -22,9 +22,7 @@ from kgtool.queries.offsets.fetch import Committed, fetch_on, selected_on
 
 
 def delete_partitions(
-    cluster: Cluster,
-    wanted: Mapping[str, list[TopicPartition]],
-    had: Mapping[str, Committed],
+    cluster: Cluster, wanted: Mapping[str, list[TopicPartition]], had: Mapping[str, Committed]
 ) -> Operation[dict[str, Any]]:
     """Delete offsets of groups, the requests for one coordinator pipelined.
 

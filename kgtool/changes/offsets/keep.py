@@ -23,13 +23,7 @@ from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotVerified, OutcomeUnknown
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    Target,
-    TopicPartition,
-)
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.queries.cluster.transactions import pending_error
 from kgtool.queries.groups.describe import describe_with_type, without_commits
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries

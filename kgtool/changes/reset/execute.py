@@ -17,13 +17,7 @@ from kgtool.changes.snapshot import BeforeChange, GroupChange, OffsetImage, imag
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    Target,
-    TopicPartition,
-)
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type

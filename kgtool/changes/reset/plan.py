@@ -16,12 +16,7 @@ from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
-from kgtool.model import (
-    CommittedOffset,
-    ItemError,
-    Target,
-    TopicPartition,
-)
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.log.reader import mark_pending
