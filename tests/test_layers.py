@@ -87,7 +87,7 @@ ON_DEMAND = {
     "net/auth/kerberos.py": ("gssapi",),
     "net/auth/aws.py": ("botocore", "aws_msk_iam_sasl_signer"),
     "records/batch.py": ("cramjam",),
-    "changes/journal/remote.py": ("fsspec",),
+    "changes/journal/remote_copy.py": ("fsspec",),
 }
 """Libraries that the core needs for secured clusters and for compressed logs only, each in one
 file."""

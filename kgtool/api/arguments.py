@@ -96,7 +96,7 @@ def strategy(to: Goal | None, shift_by: int | None, like: str | None) -> Strateg
 def exact(
     plan: Sequence[GroupReset], offsets: Mapping[TopicPartition, int | CommittedOffset]
 ) -> list[GroupReset]:
-    """Let what had to be fitted into the log fail; commits keep their own epoch and metadata."""
+    """Fail what had to be clamped to the log; commits keep their own epoch and metadata."""
     return [
         group._replace(rows=[_exact(row, offsets.get(row.at)) for row in group.rows])
         for group in plan

@@ -21,7 +21,7 @@ from kgtool.api.restore import RestoreMethods
 from kgtool.changes.groups import config_plan, delete, members
 from kgtool.changes.groups.configs import describe_group_configs
 from kgtool.changes.groups.members import MemberChoice, MemberRemoval
-from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
 from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
 from kgtool.changes.offsets.keep import GroupKeep, journaled_keep, plan_keep
@@ -141,7 +141,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         """Delete groups that have no members, with all their offsets (KIP-229).
 
         Needs DELETE on the groups. Share, streams and Connect groups only with ``force``, and
-        groups with offsets that this login may not see. Where that can't be told, a
+        groups with offsets that this login may not see. Where that is unknown, a
         ``UserWarning`` says what ``undo`` does not cover.
 
         :param all_or_nothing: delete nothing if one of the groups can't be deleted. A later

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.changes.cleanup.execute import remove_groups
-from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.config import settings
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session

@@ -20,7 +20,7 @@ from kgtool.changes.cleanup.plan_file import (
 )
 from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.groups.delete import plan_deletions
-from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.journal.change import Change
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.snapshot import GroupChange

@@ -271,7 +271,7 @@ def _passes(
         since_ms = now_ms - criteria.idle_ms
         if not _is_idle(facts, offset, since_ms):
             return False
-        # In a living group it is the offset that is idle, whoever comes and goes.
+        # In a group with members the offset is idle, whichever members join and leave.
         if facts.description.is_empty and _had_members(facts, since_ms):
             return False
     return not criteria.no_lag or _has_no_lag(partition, offset)

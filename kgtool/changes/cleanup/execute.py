@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgtool.changes.groups.delete import delete_groups
-from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets

@@ -7,7 +7,7 @@
     {"kind": "result", "item": "…", "status": "deleted"}
 
 One file a plan, in the folder of the journals, locked while the plan is applied. What has begun and
-has no result may have been done or not: only the cluster can tell.
+has no result may have been done or not: only the cluster knows.
 """
 
 from __future__ import annotations

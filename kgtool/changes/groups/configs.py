@@ -189,7 +189,7 @@ def change_agreed_configs(
     Needs ALTER_CONFIGS on the groups. All configs of one group change together or not at all.
 
     :param agreed: what was set at the groups: what has another value by now is left alone, and
-        where an answer got lost it tells what was done.
+        where an answer was lost it shows whether the change was made.
     :param before_change: called with what is about to change; if it raises, nothing is sent. It
         takes its time (a disk, a copy elsewhere), so a last look follows.
     """

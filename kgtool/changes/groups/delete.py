@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.changes.groups.delete_request import Answers, send_deletions
-from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.plan_rows import failed, settle, skip
 from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, group_digest, take_images
 from kgtool.client.cluster import Cluster, unable

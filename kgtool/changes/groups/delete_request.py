@@ -163,7 +163,7 @@ def _verdict(
     if isinstance(now, KgError):
         return now
     if before.keys() - now.keys() and not any(now.get(at) == old for at, old in before.items()):
-        return None  # nothing has survived: it was deleted, whoever has committed to it since
+        return None  # no old offset is left: it was deleted, and new ones were committed since
     if now and group_digest(now) != group_digest(before):
         return ChangedMeanwhile(
             f"The answer to the deletion of '{group}' was lost, and somebody has committed since: "

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import __version__
-from kgtool.changes.journal import remote
 from kgtool.changes.journal.journal import (
     DONE,
     FAILED,
@@ -36,6 +35,7 @@ from kgtool.changes.journal.journal import (
     JournalHeader,
 )
 from kgtool.changes.journal.locks import GroupLocks
+from kgtool.changes.journal.remote_copy import COPY_VARIABLE, RemoteCopy, check_url
 from kgtool.changes.policy import Guard, Origin
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import KgError
@@ -204,10 +204,10 @@ class Change:
         self._recorded(journal.id)
 
     def _begin(self) -> Journal:
-        header, url = self._header(), self._origin.journal_copy or os.environ.get(remote.VARIABLE)
+        header, url = self._header(), self._origin.journal_copy or os.environ.get(COPY_VARIABLE)
         if not url:
             return Journal(self._folder, header)
-        copy = remote.RemoteCopy(f"{remote.check_url(url)}/{header.id}")
+        copy = RemoteCopy(f"{check_url(url)}/{header.id}")
 
         def store(data: bytes) -> None:
             began = self._timer.monotonic()

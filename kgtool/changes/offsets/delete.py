@@ -125,9 +125,9 @@ def delete_offsets(
 ) -> Operation[Deletions]:  # fmt: skip
     """Delete committed offsets of groups; each partition has its own outcome.
 
-    The offsets are read first: "there was none" (which the broker reports as success) is told
-    from "deleted", and what can't be read or is about to be changed by a transaction (unless
-    ``force``) is left alone. A topic without partitions means all that the topic has now.
+    The offsets are read first: to distinguish "there was none" (which the broker reports as
+    success) from "deleted", and to leave alone what can't be read or is about to be changed by a
+    transaction (unless ``force``). A topic without partitions means all that the topic has now.
 
     :param agreed: from a plan: what has changed since is left alone.
     :param all_or_nothing: delete nothing if any of it must be left alone. Once deleting has begun,

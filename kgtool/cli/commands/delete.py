@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kgtool.changes.groups import delete as deletion
-from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.plan_rows import skip
 from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.canary import Canary, not_reached

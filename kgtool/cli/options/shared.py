@@ -278,8 +278,8 @@ def check_canary(all_or_nothing: bool) -> bool:
 
 
 def _url(text: str) -> str:
-    """Return a URL; UsageError if it is not one."""
-    from kgtool.changes.journal.remote import check_url
+    """Refuse what is no URL before anything is asked."""
+    from kgtool.changes.journal.remote_copy import check_url
 
     return check_url(text)
 

@@ -15,7 +15,7 @@ from typing import Any
 from kgtool.changes.journal.journal import SUFFIX, JournalError
 from kgtool.errors import ConfigError, KgError, UsageError
 
-VARIABLE = "KGTOOL_JOURNAL_COPY"
+COPY_VARIABLE = "KGTOOL_JOURNAL_COPY"
 
 
 def check_url(url: str) -> str:
