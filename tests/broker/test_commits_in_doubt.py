@@ -64,7 +64,7 @@ def with_code(code: int) -> Callable[[bytes], bytes]:
     return rewrite
 
 
-class Scene:
+class DoubtfulCommit:
     """A topic, the brokers and their proxies; each command gets a group of its own."""
 
     def __init__(self, kafka: FaultyKafka, proxies: Proxies, folder: Path) -> None:
@@ -193,19 +193,19 @@ def proxied() -> Iterator[tuple[FaultyKafka, Proxies]]:
 
 
 @pytest.fixture
-def scene(proxied: tuple[FaultyKafka, Proxies], tmp_path: Path) -> Scene:
-    return Scene(*proxied, tmp_path)
+def doubtful(proxied: tuple[FaultyKafka, Proxies], tmp_path: Path) -> DoubtfulCommit:
+    return DoubtfulCommit(*proxied, tmp_path)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("fault", FAULTS)
 class TestInDoubt:
     def test_somebody_else_has_committed(
-        self, scene: Scene, outcome: Outcome, fault: str, command: str
+        self, doubtful: DoubtfulCommit, outcome: Outcome, fault: str, command: str
     ) -> None:
         """Another client's commit is never overwritten by a repeated one."""
         with outcome(TABLE, f"{SAID[fault]}; another client commits", command) as cell:
-            done = scene.run(command, scene.fault(fault, lambda: scene.commit(FOREIGN)))
+            done = doubtful.run(command, doubtful.fault(fault, lambda: doubtful.commit(FOREIGN)))
             assert done.struck == 1, done.text
             assert done.offset == FOREIGN, done.text
             assert (done.status, done.error) == (1, "CHANGED_MEANWHILE"), done.text
@@ -219,11 +219,11 @@ class TestInDoubt:
             cell.says(f"the other commit, status {done.status}")
 
     def test_nobody_else_was_there(
-        self, scene: Scene, outcome: Outcome, fault: str, command: str
+        self, doubtful: DoubtfulCommit, outcome: Outcome, fault: str, command: str
     ) -> None:
         """The commit is found or made again; either way the command succeeds."""
         with outcome(TABLE, SAID[fault], command) as cell:
-            done = scene.run(command, scene.fault(fault, None))
+            done = doubtful.run(command, doubtful.fault(fault, None))
             assert done.struck == 1, done.text
             assert done.offset == NEW, done.text
             assert (done.status, done.error) == (0, None), done.text
@@ -234,10 +234,10 @@ class TestInDoubt:
 
 
 @pytest.mark.parametrize("command", ["reset-offsets", "undo", "restore", "rebuild-group"])
-def test_an_accepted_commit_is_read_back(scene: Scene, command: str) -> None:
+def test_an_accepted_commit_is_read_back(doubtful: DoubtfulCommit, command: str) -> None:
     """The coordinator says yes, and another client commits before that is looked up."""
-    hook = lambda: scene.commit(FOREIGN)  # noqa: E731
-    done = scene.run(command, scene.fault("rewrite", hook, rewrite=bytes))
+    hook = lambda: doubtful.commit(FOREIGN)  # noqa: E731
+    done = doubtful.run(command, doubtful.fault("rewrite", hook, rewrite=bytes))
     assert done.struck == 1, done.text
     error = "NOT_RESTORED" if command == "rebuild-group" else "NOT_VERIFIED"
     assert (done.offset, done.status, done.error) == (FOREIGN, 1, error), done.text
@@ -245,21 +245,25 @@ def test_an_accepted_commit_is_read_back(scene: Scene, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["reset-offsets", "keep", "undo", "restore"])
-def test_a_commit_that_lands_after_all_looks_is_unknown(scene: Scene, command: str) -> None:
+def test_a_commit_that_lands_after_all_looks_is_unknown(
+    doubtful: DoubtfulCommit, command: str
+) -> None:
     """Another client has committed, and then the broker gets the request that was on its way."""
-    plan = scene.fault("stall", lambda: scene.commit(FOREIGN), seconds=2.0)
-    done = scene.run(command, plan)
+    plan = doubtful.fault("stall", lambda: doubtful.commit(FOREIGN), seconds=2.0)
+    done = doubtful.run(command, plan)
     assert done.struck == 1, done.text
     assert (done.offset, done.status, done.error) == (FOREIGN, 1, "CHANGED_MEANWHILE"), done.text
     assert "it may still be carried out" in done.text
     (line,) = done.journaled
     assert (line["status"], line["outcome"]) == ("changed-meanwhile", "unknown"), line
-    clients.wait_for(lambda: scene.offset() == NEW, "the late commit")
+    clients.wait_for(lambda: doubtful.offset() == NEW, "the late commit")
 
 
-def test_what_was_not_possible_at_the_first_look_and_is_now_is_an_error(scene: Scene) -> None:
+def test_what_was_not_possible_at_the_first_look_and_is_now_is_an_error(
+    doubtful: DoubtfulCommit,
+) -> None:
     """No coordinator is found at first: nothing was asked and nothing is done."""
-    done = scene.run("restore", scene.fault("swallow", None, api=FIND_COORDINATOR), 4000)
+    done = doubtful.run("restore", doubtful.fault("swallow", None, api=FIND_COORDINATOR), 4000)
     assert done.struck >= 1, done.text
     assert (done.offset, done.status, done.error) == (OLD, 1, "NOT_DONE"), done.text
     assert '"status": "would-restore"' not in done.text
@@ -268,17 +272,17 @@ def test_what_was_not_possible_at_the_first_look_and_is_now_is_an_error(scene: S
 @pytest.mark.parametrize("command", ["reset-offsets", "undo", "restore"])
 @pytest.mark.parametrize("fault", ["lost-answer", "7"])
 def test_a_member_joins_after_the_commit(
-    scene: Scene, outcome: Outcome, fault: str, command: str
+    doubtful: DoubtfulCommit, outcome: Outcome, fault: str, command: str
 ) -> None:
     """What was written is done, also where a repeated commit would be refused (25)."""
     members = []
 
     def join() -> None:
-        members.append(clients.join(scene.bootstrap, scene.name, [scene.topic]))
+        members.append(clients.join(doubtful.bootstrap, doubtful.name, [doubtful.topic]))
 
     try:
         with outcome(TABLE, f"{SAID[fault]}; a member joins", command) as cell:
-            done = scene.run(command, scene.fault(fault, join))
+            done = doubtful.run(command, doubtful.fault(fault, join))
             assert done.struck == 1, done.text
             assert done.offset == NEW, done.text
             assert (done.status, done.error) == (0, None), done.text
@@ -294,12 +298,17 @@ def test_a_member_joins_after_the_commit(
     ("fault", "left", "status", "error"), [("hole", NEW, 0, None), ("swallow", OLD, 4, "TIMEOUT")]
 )
 def test_the_read_back_does_not_wait_behind_the_silence(
-    scene: Scene, outcome: Outcome, fault: str, left: int, status: int, error: str | None
+    doubtful: DoubtfulCommit,
+    outcome: Outcome,
+    fault: str,
+    left: int,
+    status: int,
+    error: str | None,
 ) -> None:
     """The connection is never given up in time: it is closed before it is looked up."""
     with outcome(TABLE, f"{SAID[fault]}; no time is left", "reset-offsets") as cell:
-        plan = scene.fault(fault, None)
-        done = scene.run("reset-offsets", plan, timeout_ms=4000, patience_ms=3999)
+        plan = doubtful.fault(fault, None)
+        done = doubtful.run("reset-offsets", plan, timeout_ms=4000, patience_ms=3999)
         assert done.struck == 1, done.text
         assert (done.offset, done.status, done.error) == (left, status, error), done.text
         assert done.commits == 1
@@ -307,21 +316,21 @@ def test_the_read_back_does_not_wait_behind_the_silence(
 
 
 def test_what_can_not_be_read_back_is_unknown_and_can_be_undone(
-    scene: Scene, outcome: Outcome
+    doubtful: DoubtfulCommit, outcome: Outcome
 ) -> None:
     """The commit was made, its answer is lost, and the coordinator answers no more questions."""
-    commit = scene.fault("lost-answer", None)
+    commit = doubtful.fault("lost-answer", None)
     # OffsetFetch: the plan, the look under the lock, the look before the commit.
-    reads = scene.fault("swallow", None, api=OFFSET_FETCH, at=3, times=99)
+    reads = doubtful.fault("swallow", None, api=OFFSET_FETCH, at=3, times=99)
     with outcome(TABLE, f"{SAID['lost-answer']}; then silence", "reset-offsets") as cell:
-        done = scene.run("reset-offsets", Plan(*commit.left, *reads.left), timeout_ms=4000)
+        done = doubtful.run("reset-offsets", Plan(*commit.left, *reads.left), timeout_ms=4000)
         assert done.struck >= 2, done.text
         assert (done.offset, done.status, done.error) == (NEW, 4, "OUTCOME_UNKNOWN"), done.text
         (line,) = done.journaled
         assert (line["status"], line["outcome"]) == ("unknown", "unknown"), line
         cell.says(f"the new offset, reported unknown, status {done.status}")
-    scene.quietly("undo", "last", "--yes")
-    assert scene.offset() == OLD
+    doubtful.quietly("undo", "last", "--yes")
+    assert doubtful.offset() == OLD
 
 
 @pytest.mark.parametrize(
@@ -330,25 +339,27 @@ def test_what_can_not_be_read_back_is_unknown_and_can_be_undone(
 @pytest.mark.parametrize("fault", ["lost-answer", "swallow"])
 class TestDeletionsInDoubt:
     def test_nobody_else_was_there(
-        self, scene: Scene, outcome: Outcome, fault: str, command: str, api: int
+        self, doubtful: DoubtfulCommit, outcome: Outcome, fault: str, command: str, api: int
     ) -> None:
         """The deletion is found or made again."""
         with outcome(DELETIONS, SAID[fault], command) as cell:
-            done = scene.run(command, scene.fault(fault, None, api=api))
+            done = doubtful.run(command, doubtful.fault(fault, None, api=api))
             assert done.struck == 1, done.text
             assert (done.offset, done.status) == (None, 0), done.text
             cell.says(f"no offset, status {done.status}")
 
     def test_somebody_else_has_committed(
-        self, scene: Scene, outcome: Outcome, fault: str, command: str, api: int
+        self, doubtful: DoubtfulCommit, outcome: Outcome, fault: str, command: str, api: int
     ) -> None:
         """Another client's commit is never deleted by a repeated request."""
         with outcome(DELETIONS, f"{SAID[fault]}; another client commits", command) as cell:
-            hook = lambda: scene.commit(FOREIGN)  # noqa: E731
-            done = scene.run(command, scene.fault(fault, hook, api=api))
+            hook = lambda: doubtful.commit(FOREIGN)  # noqa: E731
+            done = doubtful.run(command, doubtful.fault(fault, hook, api=api))
             assert done.struck == 1, done.text
             assert done.offset == FOREIGN, done.text
-            assert scene.proxies.requests[scene.name][api] == 1, "nothing was sent a second time"
+            assert doubtful.proxies.requests[doubtful.name][api] == 1, (
+                "nothing was sent a second time"
+            )
             (line,) = done.journaled
             assert (done.status, line["outcome"]) == (1, "unknown"), (done.text, line)
             cell.says(f"the other commit, status {done.status}")
@@ -358,17 +369,17 @@ class TestDeletionsInDoubt:
     ("command", "api", "at"), [("delete", DELETE_GROUPS, 0), ("delete-offsets", OFFSET_DELETE, 1)]
 )
 def test_a_commit_between_the_look_and_the_deletion(
-    scene: Scene, command: str, api: int, at: int
+    doubtful: DoubtfulCommit, command: str, api: int, at: int
 ) -> None:
     """Images and the journal lie between them: a silent leader or a slow disk, and it is long.
 
     The commit was deleted, and undo restored the one before it.
     """
-    plan = scene.fault("watch", lambda: scene.commit(FOREIGN), api=LIST_OFFSETS, at=at)
-    done = scene.run(command, plan)
+    plan = doubtful.fault("watch", lambda: doubtful.commit(FOREIGN), api=LIST_OFFSETS, at=at)
+    done = doubtful.run(command, plan)
     assert done.struck == 1, done.text
     assert (done.offset, done.status, done.error) == (FOREIGN, 1, "CHANGED_MEANWHILE"), done.text
-    assert scene.proxies.requests[scene.name][api] == 0, "nothing was sent"
+    assert doubtful.proxies.requests[doubtful.name][api] == 0, "nothing was sent"
     (line,) = done.journaled
     assert (line["status"], line["outcome"]) == ("changed-meanwhile", "failed"), line
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.changes.scene import CHANGES, Scene
+from tests.changes.killed_change import CHANGES, KilledChange
 
 pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def scene(bootstrap: str, tmp_path: Path) -> Callable[[str], Scene]:
-    return lambda name: Scene(bootstrap, tmp_path, name)
+def killed(bootstrap: str, tmp_path: Path) -> Callable[[str], KilledChange]:
+    return lambda name: KilledChange(bootstrap, tmp_path, name)
 
 
 STEPS = (
@@ -31,24 +31,24 @@ APIS = {"delete": 42, "delete-offsets": 47, "reset-offsets": 8}
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_killed_while_changing(scene: Callable[[str], Scene], name: str) -> None:
-    found = scene(name)
+def test_killed_while_changing(killed: Callable[[str], KilledChange], name: str) -> None:
+    found = killed(name)
     for step in STEPS:
         found.kill_change(step.format(api=APIS[name]))
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_killed_while_undoing(scene: Callable[[str], Scene], name: str) -> None:
-    found = scene(name)
+def test_killed_while_undoing(killed: Callable[[str], KilledChange], name: str) -> None:
+    found = killed(name)
     for step in STEPS:
         found.kill_undo(step.format(api=8))
 
 
 def test_the_request_leaves_after_the_journal_is_on_the_disk(
-    scene: Callable[[str], Scene],
+    killed: Callable[[str], KilledChange],
 ) -> None:
     """Killed before the request, nothing has happened; when the answer is there, something has."""
-    found = scene("delete-offsets")
+    found = killed("delete-offsets")
     assert found.kill_change("before fsync journal/1") == "unchanged"
     assert found.kill_change("after fsync folder/1") == "unchanged"
     assert found.kill_change("before request 47/1") == "unchanged"

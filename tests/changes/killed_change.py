@@ -26,7 +26,7 @@ CHANGES: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-class Scene:
+class KilledChange:
     """Two groups, one change of them, and every way to be killed in it."""
 
     def __init__(self, bootstrap: str, folder: Path, change: str) -> None:
