@@ -17,8 +17,14 @@ from kgtool.changes.groups.config_plan import check as check_configs
 from kgtool.changes.journal import history
 from kgtool.changes.journal.change import Change
 from kgtool.changes.journal.history import JournalEntry
-from kgtool.changes.restore import from_backup, from_journal
-from kgtool.changes.restore.backup import BackupWriter, header_of, open_backup, save
+from kgtool.changes.restore import backup, from_journal
+from kgtool.changes.restore.backup import (
+    BackupSelection,
+    BackupWriter,
+    header_of,
+    open_backup,
+    save,
+)
 from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy
 from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
 from kgtool.changes.restore.run import Restorer, parts
@@ -155,7 +161,7 @@ class RestoreMethods(AdminConnection):
         """
         found = open_backup(Path(path))
         wanted = None if groups is None else set(arguments.names(groups))
-        selecting = from_backup.BackupSelection(
+        selecting = BackupSelection(
             lambda name: wanted is None or name in wanted, lambda _: True, group_names or {},
             topic_names or {}, other_cluster,
         )  # fmt: skip
@@ -167,7 +173,7 @@ class RestoreMethods(AdminConnection):
             with self._change(
                 session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
             ) as change:
-                desired_groups = partial(from_backup.desired_groups, found, selecting)
+                desired_groups = partial(backup.desired_groups, found, selecting)
                 return _restore(session, change, desired_groups, policy, dry_run)
 
     def diff(self, path: str | Path) -> list[DiffRow]:

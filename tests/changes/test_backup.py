@@ -12,8 +12,14 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.restore.backup import BackupError, BackupWriter, open_backup
-from kgtool.changes.restore.from_backup import BackupSelection, desired_groups, mapping
+from kgtool.changes.restore.backup import (
+    BackupError,
+    BackupSelection,
+    BackupWriter,
+    desired_groups,
+    mapping,
+    open_backup,
+)
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target, TopicPartition
 from tests.changes import snapshots

@@ -9,9 +9,14 @@ from typing import Any
 import click
 
 from kgtool.changes.restore import translate
-from kgtool.changes.restore.backup import Backup, open_backup
+from kgtool.changes.restore.backup import (
+    Backup,
+    BackupSelection,
+    desired_groups,
+    mapping,
+    open_backup,
+)
 from kgtool.changes.restore.decide import DesiredGroup, RestorePolicy
-from kgtool.changes.restore.from_backup import BackupSelection, desired_groups, mapping
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
 from kgtool.cli.change.restore import Restore, restore_options
