@@ -276,7 +276,6 @@ def _reply(answer: raw.Answer, version: int) -> Reply:
 
 
 def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupDescription]]:
-    """Describe groups of any type."""
     found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
     for other in (yield from _others(cluster, found)):
         found[other.description.group] = other.description
@@ -298,7 +297,6 @@ def _offsets(
     committed: bool,
     clock: Callable[[], int] | None,
 ) -> Operation[dict[str, GroupOffsets]]:
-    """Describe the offsets of groups of any type."""
     listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
     found = {one.description.group: one for one in listed}
     others = yield from _others(cluster, {name: one.description for name, one in found.items()})

@@ -225,7 +225,6 @@ def _restore(
     session: Session, change: Change, desired_groups: Callable[[], Iterable[DesiredGroup]],
     policy: RestorePolicy, dry_run: bool,
 ) -> list[RestoreGroup]:  # fmt: skip
-    """Restore offsets, a part of the groups at a time."""
     restorer = Restorer(session, policy)
 
     def count() -> tuple[list[str], int]:

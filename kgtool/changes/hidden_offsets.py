@@ -166,7 +166,6 @@ def _has_authorizer(reply: Any) -> bool:
 
 
 def _counts(stretches: Mapping[str, Stretch | KgError]) -> dict[str, Mapping[str, int]]:
-    """Count the offsets of each group by topic."""
     logs = {id(s.log): s.log for s in stretches.values() if isinstance(s, Stretch)}
     by_group = {group: count for log in logs.values() for group, count in log.topics().items()}
     return {group: by_group.get(group, {}) for group in stretches}

@@ -176,7 +176,6 @@ class PlanRun:
 
 
 def _settled(item: PlanItem, results: Mapping[str, str], back: Back) -> ItemResult | None:
-    """Return the result of an item that is not open any more."""
     if not item.changes:
         return ItemResult(item, "waiting")
     if item.group in back and item.action == DELETE_GROUP:

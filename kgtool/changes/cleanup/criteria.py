@@ -128,7 +128,6 @@ def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
 
 
 def _problem(facts: GroupFacts) -> str | None:
-    """Return why nothing of a group can be judged."""
     if facts.error is not None:
         return facts.error.message
     if facts.description.protocol_type not in ("", "consumer"):

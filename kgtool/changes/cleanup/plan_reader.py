@@ -161,7 +161,6 @@ def _item(value: Any) -> PlanItem:
 
 
 def _check(item: PlanItem) -> None:
-    """Refuse contradictions."""
     if item.type in ("share", "streams") and item.changes:
         raise ValueError(f"a {item.type} group is not cleaned up here")
     if item.action == DELETE_OFFSETS and not item.offsets:
@@ -220,7 +219,6 @@ def _value(record: Mapping[str, Any], key: str, kind: type, *, none: bool = Fals
 
 
 def _maybe(record: Mapping[str, Any], key: str, kind: type) -> Any:
-    """Return a value that may be missing or null."""
     return None if record.get(key) is None else _value(record, key, kind)
 
 

@@ -259,7 +259,6 @@ class Change:
         self.journal.flush()
 
     def _close(self) -> None:
-        """End the journal, if there is one, and unlock the groups."""
         try:
             if self.journal is not None:
                 state = INTERRUPTED if self._is_interrupted else DONE

@@ -202,7 +202,6 @@ def _is_locked(path: Path) -> bool:
 
 
 def _tail(path: Path) -> list[dict[str, Any]]:
-    """Return the complete lines at the end of a file."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL_BYTES))

@@ -74,7 +74,6 @@ def group_lines(recorded: GroupChange) -> str:
 
 
 def _offset_values(group: str, partition: TopicPartition, image: OffsetImage) -> tuple[object, ...]:
-    """Return the values of ``_OFFSET``."""
     committed, *log = image[:4]
     offset, epoch, metadata, _ = committed or _NOTHING
     return ("offset", group, *partition, offset, epoch, metadata, *log)

@@ -269,7 +269,6 @@ def _read_all(
 
 
 def _refused(cluster: Cluster, one: _Candidate, force: bool) -> dict[TopicPartition, KgError]:
-    """Return the partitions that are left alone, and why."""
     pending = [] if force else pending_partitions(one.committed, one.partitions)
     refused: dict[TopicPartition, KgError] = {at: pending_error(one.group) for at in pending}
     for at in one.partitions:
@@ -292,7 +291,6 @@ def _missing(cluster: Cluster, at: TopicPartition) -> KgError | None:
 def _refusal(
     description: GroupDescription, committed: Committed | KgError, force: bool
 ) -> ItemError | None:
-    """Return why nothing of a group can be deleted."""
     group, kind, error = description.group, description.protocol_type, description.error
     # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
     if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:

@@ -255,7 +255,6 @@ def journaled_keep(
 
 
 def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgError) -> GroupKeep:
-    """Refuse what has changed since the plan."""
     error = now.error
     if error is None and isinstance(values, KgError):
         error = ItemError.of(values, Target(group=now.group))

@@ -242,7 +242,6 @@ class _Commits:
     def _take(
         self, broker: int, group: str, partition: TopicPartition, error: KgError | None
     ) -> None:
-        """Process the answer to one commit."""
         self.outcomes[group][partition] = error
         if error is None:
             self.doubtful[group].discard(partition)

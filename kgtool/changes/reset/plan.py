@@ -92,7 +92,6 @@ def _scope(cluster: Cluster, request: ResetRequest, groups: list[str]) -> Operat
 
 
 def _offsets_of(cluster: Cluster, group: str) -> Operation[Committed]:
-    """Read the offsets to copy."""
     found = (yield from fetch_committed(cluster, [group]))[group]
     if isinstance(found, KgError):
         raise found
@@ -123,7 +122,6 @@ def _rows(
     request: ResetRequest, scope: _Scope, group: str, partitions: Sequence[TopicPartition],
     committed: Committed, logs: Mapping[TopicPartition, LogRange | KgError],
 ) -> list[ResetRow]:  # fmt: skip
-    """Return a group's rows."""
     offsets = request.strategy.offsets.get(group, {})
     rows = []
     for at in partitions:

@@ -260,7 +260,6 @@ def open_backup(path: Path) -> Backup:
 
 
 def _end(path: Path) -> dict[str, Any]:
-    """Return the last line, if it is a complete ``end``."""
     with readable(path), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL_BYTES))

@@ -137,7 +137,6 @@ def decide(desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy) 
 def _group_error(
     desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy
 ) -> ItemError | None:
-    """Return why nothing of a group may be written."""
     description = reading.description
     if description.error is not None:  # it does not exist: other errors are in the reading
         if policy.create:

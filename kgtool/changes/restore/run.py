@@ -129,7 +129,6 @@ class Restorer:
         return [_undeletable(g, too_old[g.group]) if g.group in refused else g for g in groups]
 
     def _as_agreed(self, group: RestoreGroup) -> RestoreGroup:
-        """Refuse what has changed since the plan."""
         agreed = self._agreed.get(group.group)
         if agreed is None:
             return group
@@ -233,7 +232,6 @@ def _not_agreed(row: RestoreRow, digest: int) -> RestoreRow:
 def _has_just(
     committed: Committed | KgError, offsets: Mapping[TopicPartition, CommittedOffset | None]
 ) -> bool:
-    """Whether a group has these offsets, and no others."""
     if isinstance(committed, KgError) or committed.keys() != offsets.keys():
         return False
     return all(
