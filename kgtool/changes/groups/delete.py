@@ -9,7 +9,7 @@ from kgtool.changes.groups.delete_request import Answers, send_deletions
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.plan_rows import failed, settle, skip
 from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, group_digest, take_images
-from kgtool.client.cluster import Cluster, unable
+from kgtool.client.cluster import Cluster, find_unsupported
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, has_failed

@@ -270,7 +270,7 @@ class _Commits:
 
     def _compare_ids(self, broker: int) -> Operation[dict[str, KgError]]:
         """Return the re-created topics where the coordinator does not check that (before v10)."""
-        version = yield from version_of(self._cluster, broker, offset_commit.Request)
+        version = yield from version_of(broker, offset_commit.Request)
         if isinstance(version, KgError) or version > NAMES_VERSION:
             return {}
         return (yield from self._recreated([name for name, known in self._ids.items() if known]))

@@ -122,7 +122,9 @@ class Restorer:
             if any(row.status == "would-delete" for row in group.rows)
             and (home := group.reading.description.coordinator) is not None
         }
-        too_old = self._session.run(unable(self._session.cluster, homes, offset_delete.Request))
+        too_old = self._session.run(
+            find_unsupported(self._session.cluster, homes, offset_delete.Request)
+        )
         only_whole = too_old.keys() & created
         self._whole = {g.group for g in groups if g.group in only_whole and _leaves_nothing(g)}
         refused = too_old.keys() - self._whole

@@ -278,7 +278,7 @@ def check_canary(all_or_nothing: bool) -> bool:
 
 
 def _url(text: str) -> str:
-    """Refuse what is no URL before anything is asked."""
+    """Return a URL; UsageError if it is not one."""
     from kgtool.changes.journal.remote_copy import check_url
 
     return check_url(text)
