@@ -14,7 +14,7 @@ from kgtool.protocol.schema import (
     Field,
     Struct,
     StructMeta,
-    Versions,
+    VersionRange,
     parse_versions,
 )
 from tests.protocol.conftest import Documents
@@ -174,7 +174,7 @@ def test_versions_are_the_union_of_both_jars(name: str, documents: dict[str, Doc
     ranges = [
         parse_versions(each[name]["validVersions"]) for each in documents.values() if name in each
     ]
-    union = Versions(min(low for low, _ in ranges), max(high for _, high in ranges))
+    union = VersionRange(min(low for low, _ in ranges), max(high for _, high in ranges))
     assert union == BY_NAME[name].VERSIONS
 
 
@@ -211,9 +211,9 @@ def _set(attribute: str, value: Any) -> Callable[[list[Field]], None]:
 MISTAKES: dict[str, Callable[[list[Field]], None]] = {
     "name": _set("wire", "generation"),
     "type": _set("kind", "int64"),
-    "first version": _set("versions", Versions(2, 32767)),
-    "last version": _set("versions", Versions(1, 9)),
-    "nullable": _set("nullable", Versions(8, 32767)),
+    "first version": _set("versions", VersionRange(2, 32767)),
+    "last version": _set("versions", VersionRange(1, 9)),
+    "nullable": _set("nullable", VersionRange(8, 32767)),
     "default": _set("default", 0),
     "ignorable": _set("ignorable", False),
     "missing": lambda fields: fields.__delitem__(1),
@@ -224,7 +224,7 @@ MISTAKES: dict[str, Callable[[list[Field]], None]] = {
 
 
 def _tagged(field: Field) -> Field:
-    field.tag, field.tagged = 0, Versions(8, 32767)
+    field.tag, field.tagged = 0, VersionRange(8, 32767)
     return field
 
 
