@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kgtool.cli.app.argv import last_value
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 VARIABLE = "_KGTOOL_COMPLETE"
 BUDGET_VARIABLE = "KGTOOL_COMPLETE_MS"
 BUDGET_MS = 300
+KINDS = ("groups", "topics", "contexts")
 _EXIT_MS = 20
 """How long the exit takes."""
 
 
 def print_names(kind: str, words: Sequence[str]) -> int:
-    """Print the names of a kind (``groups``, ``topics``, ``contexts``); return 0."""
+    """Print the names of one of ``KINDS``; return 0."""
     budget = os.environ.get(BUDGET_VARIABLE, "")
     budget_ms = int(budget) if budget.isascii() and budget.isdigit() else BUDGET_MS
     left_ms = budget_ms - _age_ms() - _EXIT_MS
-    if left_ms <= 0 or kind not in _KINDS:
+    if left_ms <= 0 or kind not in KINDS:
         return 0
     # Also while a name server is being waited for.
     deadline = threading.Timer(left_ms / 1000, os._exit, (0,))
@@ -39,7 +40,7 @@ def print_names(kind: str, words: Sequence[str]) -> int:
     deadline.start()
     try:
         # No control character reaches the shell.
-        typeable = [name for name in _KINDS[kind](words, int(left_ms)) if name.isprintable()]
+        typeable = [name for name in _find_names(kind, words, int(left_ms)) if name.isprintable()]
         sys.stdout.write("".join(f"{name}\n" for name in sorted(filter(None, typeable))))
         sys.stdout.flush()
     except Exception:  # noqa: BLE001 - a prompt is no place for any error
@@ -57,31 +58,18 @@ def _age_ms() -> float:
         return time.process_time() * 1000
 
 
-def _groups(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
+def _find_names(kind: str, words: Sequence[str], timeout_ms: int) -> Iterable[str]:
+    if kind == "contexts":
+        from kgtool.config.contexts import load
+
+        return load().by_name
+    from kgtool.queries.cluster.topics import all_topics
     from kgtool.queries.groups.list import list_groups
 
     with _session(words, timeout_ms) as session:
+        if kind == "topics":
+            return session.run(all_topics(session.cluster))
         return [row.group for row in session.run(list_groups(session.cluster)).groups]
-
-
-def _topics(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
-    from kgtool.queries.cluster.topics import all_topics
-
-    with _session(words, timeout_ms) as session:
-        return session.run(all_topics(session.cluster))
-
-
-def _contexts(_words: Sequence[str], _timeout_ms: int) -> Iterable[str]:
-    from kgtool.config.contexts import load
-
-    return load().by_name
-
-
-_KINDS: dict[str, Callable[[Sequence[str], int], Iterable[str]]] = {
-    "groups": _groups,
-    "topics": _topics,
-    "contexts": _contexts,
-}
 
 
 def _session(words: Sequence[str], timeout_ms: int) -> Session:

@@ -155,7 +155,8 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
     Empty columns are removed first; then the longest names are shortened, those that identify a row
     last; then the columns with the lowest ``spare`` are hidden, one at a time.
     """
-    sizes = {column: _size(column, rows) for column in columns}
+    whole = {column: _size(column, rows) for column in columns}
+    sizes = dict(whole)
     fitting = Fit(sizes, [])
     if width is None:
         return fitting
@@ -163,22 +164,20 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
     for column in spare:
         if fitting.width > width and all(column.cell(row) == "-" for row in rows):
             del sizes[column]
-    _shrink_names(fitting, rows, width)
+    _shrink_names(fitting, width)
     for column in spare:
         if fitting.width > width and column in sizes:
             del sizes[column]
             fitting.hidden.append(column.header)
-            _shrink_names(fitting, rows, width)  # there may be room again
-    names = [column for column in sizes if column.kind == NAME]
-    _shrink(fitting, width, names, _LEAST)
+            sizes.update({other: whole[other] for other in sizes})  # there may be room again
+            _shrink_names(fitting, width)
+    _shrink(fitting, width, [column for column in sizes if column.kind == NAME], _LEAST)
     return fitting
 
 
-def _shrink_names(fitting: Fit, rows: Sequence[Row], width: int) -> None:
+def _shrink_names(fitting: Fit, width: int) -> None:
     """Shorten spare names to the minimum, and the others while they stay readable."""
     names = [column for column in fitting.sizes if column.kind == NAME]
-    for column in names:
-        fitting.sizes[column] = _size(column, rows)
     _shrink(fitting, width, [column for column in names if column.spare], _LEAST)
     _shrink(fitting, width, names, _READABLE)
 
