@@ -74,7 +74,7 @@ def command(
             configs = session.run(describe_group_configs(session.cluster, groups))
             # A coordinator that doesn't answer must leave time for the change.
             described = within(describe_with_type(session.cluster, groups), READING_SHARE)
-            found = [GroupConfigs(one, configs[one.group]) for one in session.run(described)]
+            found = [_GroupConfigs(one, configs[one.group]) for one in session.run(described)]
         if alter:
             items = [
                 _checked(one, compare(one.group, name, one.configs, value), force)
@@ -110,25 +110,23 @@ def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str
 def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]:
     """Read ``k=v,k2=[a,b]`` as ``kafka-configs.sh`` does; None deletes a config."""
     changes: dict[str, str | None] = {}
-    for text in add:
-        for part in filter(str.strip, _COMMA.split(text)):
-            name, equals, value = part.partition("=")
-            if not equals or not name.strip():
-                raise UsageError(f"--add-config takes NAME=VALUE, not '{part}'.")
-            _add_change(changes, name.strip(), value.strip().removeprefix("[").removesuffix("]"))
-    for text in delete:
-        for name in filter(None, (part.strip() for part in text.split(","))):
-            _add_change(changes, name, None)
+
+    def put(name: str, value: str | None) -> None:
+        if name in changes:
+            raise UsageError(f"{name} appears twice.")
+        changes[name] = value
+
+    for part in filter(str.strip, (part for text in add for part in _COMMA.split(text))):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--add-config takes NAME=VALUE, not '{part}'.")
+        put(name.strip(), value.strip().removeprefix("[").removesuffix("]"))
+    for name in filter(None, (part.strip() for text in delete for part in text.split(","))):
+        put(name, None)
     return changes
 
 
-def _add_change(changes: dict[str, str | None], name: str, value: str | None) -> None:
-    if name in changes:
-        raise UsageError(f"{name} appears twice.")
-    changes[name] = value
-
-
-class GroupConfigs(NamedTuple):
+class _GroupConfigs(NamedTuple):
     """A group and its configs."""
 
     description: GroupDescription
@@ -136,7 +134,6 @@ class GroupConfigs(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The group's name."""
         return self.description.group
 
     @property
@@ -161,7 +158,7 @@ class GroupConfigs(NamedTuple):
         return self.type is None or kind not in _TYPES or kind == self.config_type
 
 
-def _say_classic(output: Output, found: Iterable[GroupConfigs]) -> None:
+def _say_classic(output: Output, found: Iterable[_GroupConfigs]) -> None:
     names = [escape(one.group) for one in found if one.type == "classic"]
     if names:
         output.note(
@@ -176,7 +173,7 @@ def _say_classic(output: Output, found: Iterable[GroupConfigs]) -> None:
 # -- describe ---------------------------------------------------------------------------------
 
 
-def _show(output: Output, found: Sequence[GroupConfigs], all_: bool) -> None:
+def _show(output: Output, found: Sequence[_GroupConfigs], all_: bool) -> None:
     rows: list[dict[str, Any]] = []
     for one in found:
         if isinstance(one.configs, KgError):
@@ -198,7 +195,7 @@ def _show(output: Output, found: Sequence[GroupConfigs], all_: bool) -> None:
 # -- alter ------------------------------------------------------------------------------------
 
 
-def _checked(found: GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
+def _checked(found: _GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
     """Refuse a config that would never apply to the group."""
     if item.error is not None or force or found.applies(item.name):
         return item

@@ -73,9 +73,6 @@ def command(
         if agreed is None:
             return
         names, count = _count(agreed)
-        if dry_run:
-            confirm.note_refusal(session, output, names, count, removes=True)
-            return
         if names:
             used = None
             if not yes:
@@ -103,9 +100,9 @@ class _DeleteRun(NamedTuple):
     all_or_nothing: bool
 
     def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed] | None:
-        """Show the offsets to delete on stderr; report, if this is a dry run.
+        """Show the offsets to delete on stderr.
 
-        Return None if anything fails, and all or nothing was asked for.
+        Report and return None if this is a dry run, or anything fails of all or nothing.
         """
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
@@ -127,7 +124,11 @@ class _DeleteRun(NamedTuple):
                 self._report(skip(results) if is_off else results, is_dry=dry_run)
         if is_off:
             return None
-        if not (dry_run or self.output.is_kafka_form) and _count(agreed)[1]:
+        names, count = _count(agreed)
+        if dry_run:
+            confirm.note_refusal(self.session, self.output, names, count, removes=True)
+            return None
+        if names and not self.output.is_kafka_form:
             self._warn(members)
         return agreed
 
@@ -260,13 +261,9 @@ def kafka_form(
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
         run = _DeleteRun(session, output, given["topic"], given["force"], given["all_or_nothing"])
-        if given["dry_run"] or run.all_or_nothing:
-            agreed = run.plan(groups, given["dry_run"])
-            if given["dry_run"] and agreed is not None:
-                going, count = _count(agreed)
-                confirm.note_refusal(session, output, going, count, removes=True)
-            if given["dry_run"] or agreed is None:
-                return
+        is_planned = given["dry_run"] or run.all_or_nothing
+        if is_planned and run.plan(groups, given["dry_run"]) is None:
+            return
         change = run.delete(groups)
     change.say()
 
