@@ -28,6 +28,7 @@ from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import counted, escape, listed
 
+UNDO_NOTE_CONFIGS = "The current values are saved in the journal: kgtool undo restores them."
 _TYPES = ("consumer", "share", "streams")
 _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 """A comma outside of brackets, as in ``ConfigCommand.parseConfigsToBeAdded``."""
@@ -206,9 +207,6 @@ def _checked(found: _GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
             hint=f"Take {found.config_type}.… configs, or --force to set it anyway.",
         )
     )
-
-
-UNDO_NOTE_CONFIGS = "The current values are saved in the journal: kgtool undo restores them."
 
 
 def alter_configs(

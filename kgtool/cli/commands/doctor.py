@@ -38,6 +38,27 @@ from kgtool.retention.generated_names import family
 from kgtool.text import addresses, counted, escape, shell_word
 
 NEVER = "none"
+MOST = 20
+"""Findings of a kind in the text format; the rest is counted."""
+WIDTH = 80
+_TARGET, _DETAIL = 36, 40
+"""A longer name has a line of its own, and so has a detail with less room."""
+_COLORS = {"problem": terminal.RED, "warning": terminal.ORANGE, "note": terminal.BOLD}
+YOU = "User:YOU"
+
+
+class FixConnection(NamedTuple):
+    """What the suggested commands need to reach the cluster.
+
+    ``own``: the options that were typed, for kgtool. Kafka's tools know neither contexts nor the
+    environment: they get the ``brokers`` and the file (``config``). ``principal``: the login's,
+    if the configuration has it.
+    """
+
+    own: tuple[str, ...]
+    brokers: str
+    config: str | None
+    principal: str
 
 
 # fmt: off
@@ -154,31 +175,6 @@ def _show(output: Output, found: Diagnosis, connection: FixConnection) -> None:
         if found.findings:
             output.text(_page(output, found.findings, connection))
         output.text(_summary(found, len(output.errors)))
-
-
-MOST = 20
-"""Findings of a kind in the text format; the rest is counted."""
-WIDTH = 80
-_TARGET, _DETAIL = 36, 40
-"""A longer name has a line of its own, and so has a detail with less room."""
-_COLORS = {"problem": terminal.RED, "warning": terminal.ORANGE, "note": terminal.BOLD}
-
-
-YOU = "User:YOU"
-
-
-class FixConnection(NamedTuple):
-    """What the suggested commands need to reach the cluster.
-
-    ``own``: the options that were typed, for kgtool. Kafka's tools know neither contexts nor the
-    environment: they get the ``brokers`` and the file (``config``). ``principal``: the login's,
-    if the configuration has it.
-    """
-
-    own: tuple[str, ...] = ()
-    brokers: str = ""
-    config: str | None = None
-    principal: str = YOU
 
 
 def fix_of(finding: Finding, connection: FixConnection) -> tuple[str, ...]:

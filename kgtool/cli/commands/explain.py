@@ -31,34 +31,6 @@ from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
 from kgtool.text import counted, escape, moment, shell_word
 
-
-@declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
-@group_arguments
-@cluster_options()
-def command(settings: Settings, output: Output, selection: Selection) -> None:
-    """Show why a group is as it is, what expires when, and what to do next.
-
-    Who is a member and holds which topic; why the group can't be deleted or reset; what expires
-    when, by which rule, and what would change that; what the broker has removed, and why, also of
-    groups that are gone; and which ACL is missing.
-    """
-    with open_session(settings) as session:
-        groups = choose_in_order(session, output, selection, EXPLAIN)
-        output.page()
-        for number, group in enumerate(groups):
-            found = session.run(explain_group(session.cluster, group, now_ms()))
-            output.text("\n" if number else "", end="")
-            output.text(_text(found, now_ms(), output.table_width), end="")
-            output.row(_row(found))
-            error = found.description.error
-            if error is not None and not found.was_there:
-                output.failed(error)
-                continue
-            output.done += 1
-            for problem in found.errors:
-                output.failed(problem)
-
-
 _MOST = 40
 """Rows of a table in the text format; the rest is counted."""
 
@@ -100,6 +72,33 @@ CAUSES = {
     r.CAUSE_EXPLICIT: "it, or its topic, was deleted",
     None: "unknown: the log no longer has what was removed",
 }
+
+
+@declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
+@group_arguments
+@cluster_options()
+def command(settings: Settings, output: Output, selection: Selection) -> None:
+    """Show why a group is as it is, what expires when, and what to do next.
+
+    Who is a member and holds which topic; why the group can't be deleted or reset; what expires
+    when, by which rule, and what would change that; what the broker has removed, and why, also of
+    groups that are gone; and which ACL is missing.
+    """
+    with open_session(settings) as session:
+        groups = choose_in_order(session, output, selection, EXPLAIN)
+        output.page()
+        for number, group in enumerate(groups):
+            found = session.run(explain_group(session.cluster, group, now_ms()))
+            output.text("\n" if number else "", end="")
+            output.text(_text(found, now_ms(), output.table_width), end="")
+            output.row(_row(found))
+            error = found.description.error
+            if error is not None and not found.was_there:
+                output.failed(error)
+                continue
+            output.done += 1
+            for problem in found.errors:
+                output.failed(problem)
 
 
 def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:

@@ -44,6 +44,11 @@ from kgtool.protocol.plan import encode
 from kgtool.protocol.schema import Field, changes
 from kgtool.text import counted
 
+GOES_TO = {
+    "any": "any broker", "all": "every broker", "coordinator": "coordinator",
+    "leader": "leader", "controller": "controller",
+}  # fmt: skip
+
 
 class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
     """Kafka's name of an API, in any case."""
@@ -310,12 +315,6 @@ def _bytes(row: dict[str, Any]) -> str:
 
 # ---------------------------------------------------------------------------------------------
 # Tables of APIs and fields
-
-
-GOES_TO = {
-    "any": "any broker", "all": "every broker", "coordinator": "coordinator",
-    "leader": "leader", "controller": "controller",
-}  # fmt: skip
 
 
 def about(module: Any) -> str:
