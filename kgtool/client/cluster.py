@@ -22,6 +22,9 @@ from kgtool.protocol.api import find_coordinator, metadata
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.schema import changes
 
+GROUPS_PER_REQUEST = 250
+"""In one request to a coordinator: replies are bounded too, and the first ones arrive while the
+broker works on the rest."""
 COORDINATORS_PER_REQUEST = 1000
 """Keys in one FindCoordinator v4+: a few dozen bytes each, so a request stays under 100 kB."""
 
@@ -117,7 +120,7 @@ def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
     return reply
 
 
-def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operation[Any]:
+def ask_metadata(cluster: Cluster, topics: Sequence[str] | None) -> Operation[Any]:
     """Send Metadata for topics (None: all of them), store the answer, and return it or a KgError.
 
     An answer that is an error as a whole (KIP-1102), or has no broker, is no answer: the request is
@@ -310,23 +313,20 @@ Work = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
 
 def by_coordinator(
-    cluster: Cluster, groups: Sequence[str], work: Work, *, chunk: int = 250
+    cluster: Cluster, groups: Sequence[str], work: Work
 ) -> Operation[dict[str, Any]]:
     """Run ``work(broker, groups)`` for each coordinator, side by side, and merge the answers.
 
     ``work`` returns, for every group it was given, a result or a ``KgError``. Groups whose
     coordinator moved, is loading or did not answer are looked up and asked again until the
     command's time is up; after that they have their last error. ``work`` must be safe to repeat.
-    ``chunk`` bounds the groups of one request, so that replies are bounded too and the first ones
-    arrive while the broker works on the rest.
     """
     unique = list(dict.fromkeys(groups))
     located = yield from find_coordinators(cluster, unique, wait=False)
     nodes = ((located[group], group) for group in unique)
     parts = grouped((node if isinstance(node, int) else ANY, group) for node, group in nodes)
     operations = [
-        _follow(cluster, {group: located[group] for group in ids}, work, chunk)
-        for ids in parts.values()
+        _follow(cluster, {group: located[group] for group in ids}, work) for ids in parts.values()
     ]
     answers: dict[str, Any] = {}
     for part in (yield from gather(operations)):
@@ -335,14 +335,14 @@ def by_coordinator(
 
 
 def _follow(
-    cluster: Cluster, located: dict[str, int | KgError], work: Work, chunk: int
+    cluster: Cluster, located: dict[str, int | KgError], work: Work
 ) -> Operation[dict[str, Any]]:
     """Ask until all groups are answered or time is up, in rounds: no storm of requests."""
     answers: dict[str, Any] = {}
     attempt = 0
     while True:
         requests: set[str] = set()
-        now = yield from _ask_located(located, work, chunk, requests)
+        now = yield from _ask_located(located, work, requests)
         for group, answer in now.items():
             named_answer = _with_source(cluster, located[group], requests, answer)
             answers[group] = keep_reason(answers.get(group), named_answer)
@@ -367,12 +367,12 @@ def _with_source(cluster: Cluster, node: int | KgError, requests: set[str], answ
 
 
 def _ask_located(
-    located: dict[str, int | KgError], work: Work, chunk: int, requests: set[str]
+    located: dict[str, int | KgError], work: Work, requests: set[str]
 ) -> Operation[dict[str, Any]]:
     """Ask each coordinator once; the error of an unknown one is its groups' answer."""
     answers: dict[str, Any] = {g: node for g, node in located.items() if isinstance(node, KgError)}
-    per_broker = grouped((node, g) for g, node in located.items() if isinstance(node, int))
-    asked = [(node, part) for node, ids in per_broker.items() for part in cut(ids, chunk)]
+    homes = grouped((node, g) for g, node in located.items() if isinstance(node, int))
+    asked = [(node, part) for node, ids in homes.items() for part in cut(ids, GROUPS_PER_REQUEST)]
     parts = yield from gather([noting(work(*one), requests) for one in asked])
     for (_, ids), part in zip(asked, parts, strict=True):
         answers.update({group: part[group] for group in ids if group in part})

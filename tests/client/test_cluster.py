@@ -147,7 +147,8 @@ def test_a_coordinator_that_does_not_exist_yet_is_waited_for() -> None:
     assert script.pauses == [0.1, 0.2]
 
 
-def test_groups_are_asked_for_in_bounded_requests() -> None:
+def test_groups_are_asked_for_in_bounded_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgtool.client.cluster.GROUPS_PER_REQUEST", 4)
     groups = [f"g{n}" for n in range(10)]
     sizes: list[int] = []
 
@@ -157,7 +158,7 @@ def test_groups_are_asked_for_in_bounded_requests() -> None:
         return dict.fromkeys(ids, broker)
 
     script = Script(answers([dict.fromkeys(groups, 1)], []))
-    script.run(by_coordinator(two_brokers(), groups, work, chunk=4))
+    script.run(by_coordinator(two_brokers(), groups, work))
     assert sizes == [4, 4, 2]
 
 
