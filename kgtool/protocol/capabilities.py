@@ -121,8 +121,8 @@ _SINCE_4_0 = frozenset({38, 39, 40, 41, 55, 57, 64})
 def is_kafka(offered: Offered) -> bool:
     """Whether a broker offers all that Apache Kafka of the release it looks like offers.
 
-    Others that speak the protocol leave out what they have no use for, and take part of what is
-    newest: their ``broker_release`` says nothing about how they keep offsets.
+    Other implementations leave out APIs that they have no use for, and take some of the newest:
+    their ``broker_release`` says nothing about how they keep offsets.
     """
     needed = _ALWAYS | (_SINCE_4_0 if broker_release(offered) >= (4, 0) else frozenset())
     return needed <= offered.keys()

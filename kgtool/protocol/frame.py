@@ -72,7 +72,7 @@ class FrameBuffer:
         return self._size
 
     def feed(self, data: bytes) -> None:
-        """Take what the socket gave; a large frame is put together once, when all of it is here."""
+        """Take received bytes; a large frame is joined once, when all of it is here."""
         if data:
             self._pieces.append(data)
             self._size += len(data)

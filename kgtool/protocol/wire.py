@@ -164,7 +164,7 @@ def bytes_codec(flexible: bool, nullable: bool) -> Codec:
 
 
 def write_null(out: bytearray, write_length: Writer, nullable: bool, what: str) -> None:
-    """Append the length that says null."""
+    """Append the length of null."""
     if not nullable:
         raise ValueError(f"null where {what} must be")
     write_length(out, -1)

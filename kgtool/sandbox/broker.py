@@ -16,7 +16,7 @@ from kgtool.sandbox.paths import make_dir
 from kgtool.sandbox.state import Node, SandboxState
 
 # Below the range from which systems hand out ports to clients (Linux from 32768, others from
-# 49152), so that nobody takes the port of a broker while it is being restarted.
+# 49152), so that no client takes the port of a broker while it restarts.
 PORTS = range(20000, 32000)
 CONTROLLERS = 3
 _given: set[int] = set()
@@ -127,8 +127,7 @@ def _common(state: SandboxState, node: Node, advertised: str) -> dict[str, str]:
 
 
 def _version_defaults(version: str) -> dict[str, str]:
-    # 3.9 keeps the old coordinator unless told otherwise, as its users have it; 4.x says which
-    # protocols it serves, and must not be told of `share` or `streams`: features decide those.
+    # 3.9 keeps its default, the old coordinator, as its users have it; 4.x has all protocols.
     if not version.startswith("4."):
         return {}
     return {

@@ -145,7 +145,7 @@ class Sandbox:
         shutil.rmtree(old.directory, ignore_errors=True)
         state.forget(folder)
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -200,7 +200,7 @@ class Sandbox:
         """The ids of the brokers without a living process."""
         return [node.id for node in broker.dead_nodes(self.state)]
 
-    # -- what it can do ------------------------------------------------------------------------
+    # -- operations ------------------------------------------------------------------------
 
     def stop(self, *, keep_data: bool = False) -> None:
         """End every process; the data goes too unless ``keep_data``."""
@@ -318,8 +318,8 @@ class Sandbox:
             "kafka-storage", "format", "-t", self.cluster_id, "-c", str(settings), bootstrap=False
         )
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines()
+            output = (done.stderr or done.stdout).strip().splitlines()
             raise SandboxError(
-                f"Kafka {self.version} refuses its configuration: {said[0] if said else '?'}",
+                f"Kafka {self.version} refuses its configuration: {output[0] if output else '?'}",
                 hint="Check the --config settings.",
             )

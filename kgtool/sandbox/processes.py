@@ -60,7 +60,7 @@ def pid_of(folder: Path) -> int | None:
 
 
 def end(folders: Sequence[Path], *, grace: float = 0.0) -> None:
-    """End the processes of ``folders`` and wait until they are gone.
+    """End the processes of ``folders`` and wait until they have ended.
 
     SIGTERM first if there are ``grace`` seconds for it, then SIGKILL.
     """

@@ -75,7 +75,7 @@ def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
-def _answers(client: AdminClient, wanted: set[int]) -> bool:
+def _answers(client: AdminClient, node_ids: set[int]) -> bool:
     from confluent_kafka import KafkaException
 
     try:
@@ -83,7 +83,7 @@ def _answers(client: AdminClient, wanted: set[int]) -> bool:
         listed = client.list_consumer_groups(request_timeout=2.0).result()
     except KafkaException:
         return False
-    return wanted <= brokers.keys() and not listed.errors
+    return node_ids <= brokers.keys() and not listed.errors
 
 
 def _listens(port: int) -> bool:

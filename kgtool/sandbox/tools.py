@@ -37,6 +37,6 @@ BEFORE_3 = {
 
 
 def tool_class(tool: str, version: str) -> str:
-    """The class of a script's name in a Kafka version; a class name stays what it is."""
+    """The class of a script in a Kafka version; a class name is returned as it is."""
     older = {"2": BEFORE_3, "3": BEFORE_4}.get(version[0], {})
     return older.get(tool) or TOOLS.get(tool, tool)

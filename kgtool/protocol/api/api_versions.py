@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): what a broker can do, the first question on every connection.
+"""ApiVersions (key 18): the APIs of a broker, the first request on every connection.
 
 v1 throttle time, v3 client software name and version, tagged feature levels (KIP-511, KIP-584), v4
 allows a supported feature's minimum to be 0 (KAFKA-17011). The header of the reply is never

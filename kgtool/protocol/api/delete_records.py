@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): delete what is before an offset (KIP-107)."""
+"""DeleteRecords (key 21): delete the records before an offset (KIP-107)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Response(Struct, versions="0-2", flexible="2+"):
 
 class RequestPartition(Struct):
     partition: int = int32("0+", wire="partitionIndex")
-    # delete what is before it; -1: everything up to the high watermark
+    # the records before it are deleted; -1: everything up to the high watermark
     offset: int = int64("0+")
 
 

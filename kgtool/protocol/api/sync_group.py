@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader of a classic group hands out assignments, everybody gets theirs.
+"""SyncGroup (key 14): the leader of a classic group sends assignments, each member gets its own.
 
 v1 throttle time, v3 static members (KIP-345), v5 protocol type and name (KIP-559).
 """

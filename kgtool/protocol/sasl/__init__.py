@@ -1,9 +1,9 @@
 """SASL: one file per mechanism, each a small state machine of bytes.
 
-A mechanism says ``start``, and answers each challenge with ``step``; None means that it has no
-more to say. ``is_done`` tells whether the login is complete from its point of view: SCRAM has then
-verified that the server knows the password too. Randomness, clocks and tokens come in as
-arguments. Everything a mechanism refuses is an ``AuthenticationError`` without any secret in it.
+A mechanism begins with ``start``, and answers each challenge with ``step``; None: there is nothing
+left to send. ``is_done``: the login is complete from its point of view; SCRAM has then verified
+that the server knows the password too. Randomness, clocks and tokens come in as arguments. A
+mechanism refuses with an ``AuthenticationError`` without secrets.
 """
 
 from __future__ import annotations

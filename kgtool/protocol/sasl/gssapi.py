@@ -13,7 +13,7 @@ NO_LAYER = 1
 
 
 class SecurityContext(Protocol):
-    """What is needed of a GSS-API security context; errors are ``AuthenticationError``."""
+    """A GSS-API security context; errors are ``AuthenticationError``."""
 
     @property
     def complete(self) -> bool:

@@ -38,7 +38,7 @@ class AwsCredentials(NamedTuple):
 class MskIam:
     """One login.
 
-    :param host: the broker's host, which is part of what is signed.
+    :param host: the broker's host, which is signed too.
     :param now: seconds since the epoch.
     """
 

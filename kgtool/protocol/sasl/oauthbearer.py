@@ -91,7 +91,7 @@ def _string(_key: str, text: str) -> str:
 
 
 def _list(_key: str, text: str) -> list[str]:
-    """Read a list whose first character says what separates its items."""
+    """Read a list whose first character is the separator of its items."""
     return text[1:].split(text[0]) if text else []
 
 

@@ -24,7 +24,7 @@ from kgtool.errors import AuthenticationError
 MIN_ITERATIONS = 4096
 """``ScramMechanism.minIterations``: fewer would be a server that wants weak proofs."""
 MAX_ITERATIONS = 1_000_000
-"""Kafka allows 16384; far more would only be a server that wants us to count for ever."""
+"""Kafka allows 16384; a server that asks for far more would only keep the client busy."""
 
 _COUNT = re.compile("[0-9]{1,9}")
 """Python refuses to read numbers of thousands of digits."""

@@ -67,11 +67,11 @@ class Downloader(NamedTuple):
     command: Sequence[str]
 
 
-def download(version: str, wanted: Sequence[Pin], work: Path, reporter: Reporter) -> None:
-    """Put ``wanted`` into ``work/libs``; SandboxError if no program can."""
+def download(version: str, pins: Sequence[Pin], work: Path, reporter: Reporter) -> None:
+    """Put ``pins`` into ``work/libs``; SandboxError if no program can."""
     reasons = []
-    for downloader in _downloaders(wanted, work):
-        reason = _run(downloader, wanted, work, reporter)
+    for downloader in _downloaders(pins, work):
+        reason = _run(downloader, pins, work, reporter)
         if reason is None:
             return
         reasons.append(f"{downloader.name}: {reason}")
@@ -99,17 +99,17 @@ def find_ivy() -> Path | None:
     return next((jar for folder in folders for jar in sorted(folder.glob("ivy-*.jar"))), None)
 
 
-def _downloaders(wanted: Sequence[Pin], work: Path) -> Iterator[Downloader]:
+def _downloaders(pins: Sequence[Pin], work: Path) -> Iterator[Downloader]:
     ivy = find_ivy()
     if ivy is not None:
-        yield Downloader("Ivy", _ivy_command(ivy, wanted, work))
+        yield Downloader("Ivy", _ivy_command(ivy, pins, work))
     maven = shutil.which("mvn")
     if maven is not None:
-        yield Downloader("Maven", _maven_command(maven, wanted, work))
+        yield Downloader("Maven", _maven_command(maven, pins, work))
 
 
-def _ivy_command(ivy: Path, wanted: Sequence[Pin], work: Path) -> list[str]:
-    lines = _dependencies(wanted, IVY_DEPENDENCY, IVY_CLASSIFIER)
+def _ivy_command(ivy: Path, pins: Sequence[Pin], work: Path) -> list[str]:
+    lines = _dependencies(pins, IVY_DEPENDENCY, IVY_CLASSIFIER)
     (work / "settings.xml").write_text(IVY_SETTINGS, encoding="utf-8")
     (work / "ivy.xml").write_text(IVY_MODULE.format(lines), encoding="utf-8")
     flags = [f"-Divy.default.ivy.user.dir={work / 'ivy'}", *proxy_flags(os.environ)]
@@ -124,17 +124,17 @@ def _ivy_command(ivy: Path, wanted: Sequence[Pin], work: Path) -> list[str]:
     return [str(find_java()), *flags, "-jar", str(ivy), *words]
 
 
-def _maven_command(maven: str, wanted: Sequence[Pin], work: Path) -> list[str]:
-    lines = _dependencies(wanted, POM_DEPENDENCY, POM_CLASSIFIER)
+def _maven_command(maven: str, pins: Sequence[Pin], work: Path) -> list[str]:
+    lines = _dependencies(pins, POM_DEPENDENCY, POM_CLASSIFIER)
     (work / "pom.xml").write_text(POM.format(lines), encoding="utf-8")
     goal = "dependency:copy-dependencies"
     return [maven, "-B", "-f", str(work / "pom.xml"), goal, f"-DoutputDirectory={work / 'libs'}"]
 
 
-def _dependencies(wanted: Sequence[Pin], one: str, classifier: str) -> str:
+def _dependencies(pins: Sequence[Pin], one: str, classifier: str) -> str:
     """A line for each jar; ``classifier`` is added to those that have one."""
     return "\n".join(
-        one.format(pin, classifier.format(pin) if pin.classifier else "") for pin in wanted
+        one.format(pin, classifier.format(pin) if pin.classifier else "") for pin in pins
     )
 
 
@@ -154,13 +154,11 @@ def proxy_flags(environ: Mapping[str, str]) -> list[str]:
     return flags
 
 
-def _run(
-    downloader: Downloader, wanted: Sequence[Pin], work: Path, reporter: Reporter
-) -> str | None:
+def _run(downloader: Downloader, pins: Sequence[Pin], work: Path, reporter: Reporter) -> str | None:
     """Run it to its end; None, or the reason why it failed."""
     shutil.rmtree(work / "libs", ignore_errors=True)
     log = work / "download.log"
-    total = sum(pin.size for pin in wanted)
+    total = sum(pin.size for pin in pins)
     with log.open("w") as out, reporter.download(total) as report:
         process = subprocess.Popen(
             downloader.command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -170,7 +168,7 @@ def _run(
         finally:
             process.kill()
             process.wait()
-    missing = [pin for pin in wanted if not (work / "libs" / pin.file_name).is_file()]
+    missing = [pin for pin in pins if not (work / "libs" / pin.file_name).is_file()]
     if not missing:
         return None
     if stalled:

@@ -65,14 +65,14 @@ def kafka_jars(version: str, reporter: Reporter = QUIET) -> list[Path]:
 
     SandboxError when the download fails or a file is not the one that was pinned.
     """
-    wanted = pins(version)
+    pinned = pins(version)
     libs = jar_dir(version)
-    if not _complete(libs, wanted):
+    if not _complete(libs, pinned):
         with locked(cache_root() / f".{version}.lock", timeout=900.0):
-            if not _complete(libs, wanted):  # another process may have been faster
-                _publish(version, wanted, libs, reporter)
+            if not _complete(libs, pinned):  # another process may have been faster
+                _publish(version, pinned, libs, reporter)
     verify(version, libs)
-    return [libs / pin.file_name for pin in wanted]
+    return [libs / pin.file_name for pin in pinned]
 
 
 def verify(version: str, libs: Path) -> None:
@@ -92,19 +92,19 @@ def verify(version: str, libs: Path) -> None:
             )
 
 
-def _complete(libs: Path, wanted: Sequence[Pin]) -> bool:
-    return all((libs / pin.file_name).is_file() for pin in wanted)
+def _complete(libs: Path, pinned: Sequence[Pin]) -> bool:
+    return all((libs / pin.file_name).is_file() for pin in pinned)
 
 
-def _publish(version: str, wanted: Sequence[Pin], libs: Path, reporter: Reporter) -> None:
+def _publish(version: str, pinned: Sequence[Pin], libs: Path, reporter: Reporter) -> None:
     from kgtool.sandbox.install.download import download
 
     root = make_dir(cache_root())
     with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=root) as folder:
         work = Path(folder)
-        size = sum(pin.size for pin in wanted) / 1e6
-        reporter.say(f"Downloading Kafka {version}, once: {len(wanted)} jars, {size:.0f} MB")
-        download(version, wanted, work, reporter)
+        size = sum(pin.size for pin in pinned) / 1e6
+        reporter.say(f"Downloading Kafka {version}, once: {len(pinned)} jars, {size:.0f} MB")
+        download(version, pinned, work, reporter)
         verify(version, work / "libs")
         if libs.parent.exists():
             # Incomplete: files were removed. It is deleted with the temporary folder.

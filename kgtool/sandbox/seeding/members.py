@@ -127,7 +127,7 @@ def member_settings(live: SeededGroup, number: int) -> dict[str, Any]:
     if not live.is_848:
         settings |= {
             "partition.assignment.strategy": live.strategy,
-            # How soon a member hears that somebody else joined.
+            # How soon a member learns that another one joined.
             "heartbeat.interval.ms": 500,
         }
     return settings
@@ -236,7 +236,7 @@ def share_member(bootstrap: str) -> Callable[[], object] | None:
 
 
 def _share_from_the_start(bootstrap: str) -> None:
-    """Share groups begin at the end of a topic unless they are told otherwise (KIP-932)."""
+    """Let the share group begin at the start of its topics, not at the end (KIP-932)."""
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     entry = ConfigEntry(

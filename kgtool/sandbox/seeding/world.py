@@ -78,8 +78,8 @@ INVENTORY_BEFORE, INVENTORY_NOW = 100, 10
 TRANSFERS = "transfers"
 TRANSFERS_RECORDS, TRANSFERS_OPEN = 100, 5
 
-# What people really put there: Kafka Streams' base64, JSON, other alphabets, and what a terminal
-# or a spreadsheet could be fooled with.
+# Real metadata: Kafka Streams' base64, JSON, other alphabets, and characters that could fool a
+# terminal or a spreadsheet.
 ODD_METADATA = (
     "",
     "AgAAAZxm5gPl",
@@ -135,7 +135,7 @@ TOPOLOGY = {"0": ("orders",), "1": ("payments",)}
 
 
 def live_offsets(group: str) -> SeededOffsets:
-    """What the members of a living group, or of one that went empty, have committed."""
+    """The offsets that the members of a group, living or empty by now, have committed."""
     orders: SeededOffsets = {
         ("orders", p): 100 - lag for p, lag in enumerate((0, 5, 20, 0, 100, 1))
     }
