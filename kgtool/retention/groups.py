@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from kgtool.records import Record, types
 from kgtool.records.subscription import subscribed_topics
 from kgtool.retention import rules as r
-from kgtool.retention.rules import GroupSnapshot
+from kgtool.retention.rules import GroupSnapshot, RuleSet
 
 TYPE_OF_RECORD = {
     types.GROUP_METADATA: r.TYPE_CLASSIC,
@@ -17,41 +19,143 @@ TYPE_OF_RECORD = {
 }
 
 
-class Members:
-    """The members and subscriptions of a KIP-848, share or streams group."""
+class GroupDetail(NamedTuple):
+    """The content of a group's own record; fields that its type does not have are None."""
 
-    def __init__(self, type_: str) -> None:
-        self.type = type_
-        self.subscribed: dict[str, frozenset[str]] = {}
-        self.regexes: dict[str, frozenset[str]] = {}
-        self.topology: frozenset[str] = frozenset()
+    protocol_type: str | None = None
+    generation: int | None = None
+    state_since_ms: int | None = None
+    members: int | None = None
+    member: str | None = None
+    topics: Collection[str] | None = None
+    """Of a classic group: the union over its members, None if one can't be read."""
+    regex: str | None = None
 
-    def apply(self, record: Record) -> None:
-        """Apply a record of the group, except the tombstone that ends it."""
-        key, value = record.key, record.value
-        if record.type in types.MEMBER_TYPES:
-            if value is None:
-                self.subscribed.pop(key.member_id, None)
-            else:
-                names = getattr(value, "subscribed_topic_names", ())
-                self.subscribed[key.member_id] = frozenset(names)
-        elif record.type in types.CURRENT_ASSIGNMENT_TYPES:
-            if value is not None:
-                self.subscribed.setdefault(key.member_id, frozenset())
-        elif record.type == types.REGULAR_EXPRESSION:
-            if value is None:
-                self.regexes.pop(key.regular_expression, None)
-            else:
-                self.regexes[key.regular_expression] = frozenset(value.topics)
-        elif record.type == types.STREAMS_TOPOLOGY:
-            self.topology = frozenset() if value is None else _source_topics(value)
 
-    def snapshot(self) -> GroupSnapshot:
-        """Return the group; it subscribes to names, resolved expressions and its topology."""
-        if not self.subscribed:
-            return GroupSnapshot(self.type, r.STATE_EMPTY)
-        topics = self.topology.union(*self.subscribed.values(), *self.regexes.values())
-        return GroupSnapshot(self.type, r.STATE_STABLE, subscribed_topics=topics)
+def read_detail(record: Record) -> GroupDetail:
+    """Read the fields of a group's own record that ``Group`` needs."""
+    key, value = record.key, record.value
+    if record.type == types.GROUP_METADATA and value is not None:
+        group = classic_snapshot(value)
+        return GroupDetail(
+            group.protocol_type, group.generation, group.state_since_ms, len(value.members),
+            topics=group.subscribed_topics,
+        )  # fmt: skip
+    topics: Collection[str] | None = None
+    if record.type == types.STREAMS_TOPOLOGY and value is not None:
+        topics = _source_topics(value)
+    elif record.type == types.REGULAR_EXPRESSION and value is not None:
+        topics = value.topics
+    elif record.type in types.MEMBER_TYPES:
+        topics = getattr(value, "subscribed_topic_names", None)
+    member, regex = (getattr(key, name, None) for name in ("member_id", "regular_expression"))
+    return GroupDetail(member=member, topics=topics, regex=regex)
+
+
+class Group:
+    """A group while its own records are applied in log order, as coordinators load them.
+
+    GroupMetadataManager.replay (new coordinator) and GroupMetadataManager.loadGroupsAndOffsets
+    (Scala).
+    """
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules = rules
+        self.known = False
+        self._reset()
+
+    def _reset(self, group_type: str = r.TYPE_CLASSIC) -> None:
+        self.type = group_type
+        self.protocol_type = ""
+        self.generation: int | None = None
+        self.state_since_ms: int | None = None
+        self.members: dict[str, Collection[str]] = {}
+        self.member_count = 0
+        self.names: Counter[str] = Counter()
+        self.resolved: dict[str, Collection[str]] = {}
+        self.topology: Collection[str] = ()
+        self.topics: frozenset[str] | None = frozenset()
+
+    def commit(self) -> None:
+        """Apply a commit, which creates a simple group if there is none."""
+        if not self.known:
+            self._reset()
+            self.known = True
+
+    def apply_record(self, key_type: int, detail: GroupDetail, *, tombstone: bool) -> None:
+        """Apply an own record of the group; a tombstone of the group needs no detail."""
+        group_type = TYPE_OF_RECORD[key_type]
+        if not self.reads(group_type):
+            return
+        if tombstone and key_type in types.GROUP_TYPES:
+            simple = self.type == r.TYPE_CLASSIC and not self.protocol_type
+            if simple or group_type in (self.type, r.TYPE_CLASSIC):
+                self._reset()
+                self.known = False
+        elif tombstone:
+            if self.known and self.type == group_type:
+                self._remove(key_type, detail)
+        else:
+            if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
+                self._reset(group_type)
+                self.known = True
+            self._put(key_type, detail)
+
+    def reads(self, group_type: str) -> bool:
+        """Whether the coordinator reads records of that group type: Scala skips KIP-848's."""
+        return self.rules.new_coordinator or group_type == r.TYPE_CLASSIC
+
+    def _remove(self, key_type: int, detail: GroupDetail) -> None:
+        if key_type in types.MEMBER_TYPES:
+            self.names.subtract(self.members.pop(detail.member or "", ()))
+            self.member_count = len(self.members)
+        elif key_type == types.REGULAR_EXPRESSION:
+            self.resolved.pop(detail.regex or "", None)
+        elif key_type == types.STREAMS_TOPOLOGY:
+            self.topology = ()
+        self._resolve()
+
+    def _put(self, key_type: int, detail: GroupDetail) -> None:
+        member, topics = detail.member or "", detail.topics
+        if key_type == types.GROUP_METADATA:
+            self.protocol_type = detail.protocol_type or ""
+            self.generation, self.state_since_ms = detail.generation, detail.state_since_ms
+            self.member_count = detail.members or 0
+            self.topics = None if topics is None else frozenset(topics)
+            return
+        if key_type in types.MEMBER_TYPES:
+            self.names.subtract(self.members.pop(member, ()))
+            self.members[member] = topics or ()
+            self.names.update(topics or ())
+        elif key_type in types.CURRENT_ASSIGNMENT_TYPES:
+            # A member without a member record (yet) counts as a member.
+            self.members.setdefault(member, ())
+        elif key_type == types.REGULAR_EXPRESSION:
+            self.resolved[detail.regex or ""] = topics or ()
+        elif key_type == types.STREAMS_TOPOLOGY:
+            self.topology = topics or ()
+        self.member_count = len(self.members)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Update the subscriptions: names, topics of regular expressions, and the topology."""
+        self.names = +self.names
+        self.topics = frozenset(self.names).union(self.topology, *self.resolved.values())
+
+    @property
+    def state(self) -> str:
+        """Stable with members, else Empty: rebalances are not in the log."""
+        return r.STATE_STABLE if self.member_count else r.STATE_EMPTY
+
+    def snapshot(self) -> GroupSnapshot | None:
+        """Return the group for the rules; None: it does not exist."""
+        if not self.known:
+            return None
+        topics = self.topics if self.member_count else frozenset()
+        return GroupSnapshot(
+            self.type, self.state, self.protocol_type, self.state_since_ms, topics,
+            self.generation or 0,
+        )  # fmt: skip
 
 
 def classic_snapshot(value: Any) -> GroupSnapshot:

@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kgtool.records import Record, UnknownRecord, control, decode
-from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
+from kgtool.records.types import OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.groups import TYPE_OF_RECORD, Members, classic_snapshot
+from kgtool.retention.groups import Group, read_detail
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet, Verdict, verdict
 
 
@@ -109,7 +109,7 @@ class History:
         self.rules = rules
         self.retention_ms = retention_ms
         self._snapshots: dict[str, GroupSnapshot] = {}
-        self._members: dict[str, Members] = {}
+        self._groups: dict[str, Group] = {}
         self._offsets: dict[str, dict[Key, Stored]] = {}
         self._judged: dict[Key, _Judged] = {}
         self._transactions: dict[tuple[int, int], dict[Key, Stored]] = {}
@@ -208,6 +208,7 @@ class History:
             return
         revived = new and key.group not in self._snapshots
         if revived:
+            self._group(key.group).commit()
             self._snapshots[key.group] = GroupSnapshot()
         stored = self._stored(entry, record)
         if in_transaction:
@@ -271,41 +272,24 @@ class History:
             self._judge([key], entry.timestamp_ms)
 
     def _feed_group(self, entry: Entry, record: Record) -> None:
-        group = record.key.group
-        before = self._snapshots.get(group)
-        if record.type == GROUP_METADATA:
-            self._members.pop(group, None)
-            after = None if record.value is None else classic_snapshot(record.value)
-        elif self.rules.new_coordinator:
-            after = self._feed_member(record, before)
-        else:
-            return
+        name = record.key.group
+        before, group = self._snapshots.get(name), self._group(name)
+        group.apply_record(record.type, read_detail(record), tombstone=record.value is None)
+        after = group.snapshot()
         if after is None:
-            self._snapshots.pop(group, None)
-            self._empty_since.pop(group, None)
+            self._snapshots.pop(name, None)
+            self._empty_since.pop(name, None)
         else:
-            self._snapshots[group] = after
+            self._snapshots[name] = after
         if after != before:
             if after is not None and after.state == r.STATE_EMPTY:
-                self._empty_since[group] = entry.timestamp_ms
-            self._judge(self.offsets(group), entry.timestamp_ms)
+                self._empty_since[name] = entry.timestamp_ms
+            self._judge(self.offsets(name), entry.timestamp_ms)
 
-    def _feed_member(self, record: Record, before: GroupSnapshot | None) -> GroupSnapshot | None:
-        """Apply a record of a KIP-848, share or streams group; return the group after it."""
-        group, type_ = record.key.group, TYPE_OF_RECORD[record.type]
-        if record.value is None:
-            if before is None:
-                return None
-            if before.type != type_ and not r.is_simple(before):
-                return before
-            if record.type in GROUP_TYPES:
-                self._members.pop(group, None)
-                return None
-        members = self._members.get(group)
-        if members is None or members.type != type_:
-            members = self._members[group] = Members(type_)
-        members.apply(record)
-        return members.snapshot()
+    def _group(self, name: str) -> Group:
+        if name not in self._groups:
+            self._groups[name] = Group(self.rules)
+        return self._groups[name]
 
     def _judge(self, keys: Any, now_ms: int) -> None:
         """Renew the verdicts on these offsets after a change."""

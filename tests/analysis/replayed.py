@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any
 
 from kgtool.analysis.decode import group_records
 from kgtool.analysis.fold.group_life import GroupEvent
@@ -71,8 +70,7 @@ class Player:
         if record.value is not None:
             assert record.version is not None
             value = struct.pack(">h", record.version) + encode(record.value, record.version)
-        detail: dict[str, Any] = group_records.decode(record.type, key, value)._asdict()
-        name = detail.pop("group")
+        name, detail = group_records.decode(record.type, key, value)
         event = GroupEvent(entry.timestamp_ms, entry.offset, record.type, value is None, detail)
         ends = record.type in GROUP_TYPES and value is None
         wipe = ends and name in self.wiped

@@ -6,14 +6,13 @@ GroupMetadataManager.loadGroupsAndOffsets (Scala).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kgtool.records import types
+from kgtool.records.types import GROUP_TYPES
 from kgtool.retention import rules as retention
-from kgtool.retention.groups import TYPE_OF_RECORD
-from kgtool.retention.rules import GroupSnapshot, RuleSet
+from kgtool.retention.groups import TYPE_OF_RECORD, Group, GroupDetail
+from kgtool.retention.rules import RuleSet
 
 
 class GroupEvent(NamedTuple):
@@ -24,8 +23,7 @@ class GroupEvent(NamedTuple):
     key_type: int | None = None
     """None: a commit."""
     tombstone: bool = False
-    detail: Any = None
-    """``schema.GROUP_DETAIL``; not needed for a tombstone of the group."""
+    detail: GroupDetail = GroupDetail()
 
 
 class GroupState(NamedTuple):
@@ -56,48 +54,32 @@ class GroupState(NamedTuple):
     members: int = 0
 
 
-class GroupLife:
+class GroupLife(Group):
     """Applies the events of one group in log order."""
 
     def __init__(self, rules: RuleSet) -> None:
-        self.rules = rules
-        self.known = False
-        self._forget()
+        super().__init__(rules)
         self.entered_ms: int | None = None
         self.judged_since_ms: int | None = None
         self.released: dict[str, int] = {}
         self.dated: tuple[int | None, int | None] = (None, None)
         self.ended: tuple[str, int, int] | None = None
+        """Type, log offset and time of the tombstone of a group that does not exist now."""
         self.last: tuple[Any, ...] | None = None
         self.converted: tuple[int | None, bool | None] = (None, None)
-
-    def _forget(self, group_type: str = retention.TYPE_CLASSIC) -> None:
-        """Become an empty group of that type."""
-        self.type = group_type
-        self.protocol_type = ""
-        self.generation: int | None = None
-        self.state_since_ms: int | None = None
-        self.members: dict[str, tuple[str, ...]] = {}
-        self.member_count = 0
-        self.names: Counter[str] = Counter()
-        self.resolved: dict[str, tuple[str, ...]] = {}
-        self.topics: frozenset[str] | None = frozenset()
-
-    # --- events ---
 
     def apply(self, event: GroupEvent) -> GroupState | None:
         """Apply an event; return the new state, or None if nothing that decides has changed."""
         before = (self.known, self.type, self.state)
-        kept_whole, subscribed, empty_since = (
-            self._keeps_whole(),
-            self._subscribed(),
-            self._empty_since(),
-        )
+        kept_whole, empty_since = self._keeps_whole(), self._empty_since()
+        subscribed = self._subscribed()
         self.converted = (None, None)
         if event.key_type is None:
-            self._commit()
+            self.commit()
         else:
             self._own_record(event, event.key_type)
+        if self.known:
+            self.ended = None
         now = event.timestamp_ms
         if before != (self.known, self.type, self.state):
             # A group that a commit created has been empty from the start.
@@ -106,94 +88,15 @@ class GroupLife:
         self._redate(empty_since, now)
         return self._row(event)
 
-    def _commit(self) -> None:
-        if not self.known:
-            self._forget()
-            self.known, self.ended = True, None
-
     def _own_record(self, event: GroupEvent, key_type: int) -> None:
-        group_type = TYPE_OF_RECORD[key_type]
-        if group_type != retention.TYPE_CLASSIC and not self.rules.new_coordinator:
-            return  # the Scala coordinator skips the records of KIP-848
-        if event.tombstone:
-            self._tombstone(event, key_type, group_type)
-            return
-        if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
-            self._begin(event, group_type)
-        self._value(key_type, event.detail)
-
-    def _begin(self, event: GroupEvent, group_type: str) -> None:
-        if not self.known and self.ended is not None and self.ended[0] != group_type:
+        known, group_type = self.known, TYPE_OF_RECORD[key_type]
+        self.apply_record(key_type, event.detail, tombstone=event.tombstone)
+        if not known and self.known and self.ended is not None and self.ended[0] != group_type:
             # All records of one write have one timestamp.
             _, log_offset, at = self.ended
             self.converted = (log_offset, at == event.timestamp_ms)
-        self._forget(group_type)
-        self.known, self.ended = True, None
-
-    def _tombstone(self, event: GroupEvent, key_type: int, group_type: str) -> None:
-        if key_type in types.GROUP_TYPES:
-            simple = self.type == retention.TYPE_CLASSIC and not self.protocol_type
-            if simple or group_type in (self.type, retention.TYPE_CLASSIC):
-                self.ended = (group_type, event.log_offset, event.timestamp_ms)
-                self._forget()
-                self.known = False
-        elif self.known and self.type == group_type:
-            member, regex = event.detail["member"], event.detail["regex"]
-            if key_type in types.MEMBER_TYPES:
-                self._member(member, (), removed=True)
-            elif regex is not None:
-                self.resolved.pop(regex, None)
-                self._resolve()
-
-    def _value(self, key_type: int, detail: dict[str, Any]) -> None:
-        topics = detail["topics"]
-        if key_type == types.GROUP_METADATA:
-            self.protocol_type = detail["protocol_type"] or ""
-            self.generation = detail["generation"]
-            self.state_since_ms = detail["state_since_ms"]
-            self.member_count = detail["members"]
-            self.topics = None if topics is None else frozenset(topics)
-        elif key_type in types.MEMBER_TYPES:
-            self._member(detail["member"], tuple(topics or ()))
-        elif key_type in types.CURRENT_ASSIGNMENT_TYPES:
-            # A member without a member record (yet) counts as a member.
-            self._member(detail["member"], self.members.get(detail["member"], ()))
-        elif key_type == types.REGULAR_EXPRESSION:
-            self.resolved[detail["regex"]] = tuple(topics)
-            self._resolve()
-        elif key_type == types.STREAMS_TOPOLOGY:
-            self.topics = frozenset(topics)
-
-    def _member(self, member: str, topics: tuple[str, ...], *, removed: bool = False) -> None:
-        self.names.subtract(self.members.pop(member, ()))
-        self.names.update(topics)
-        if not removed:
-            self.members[member] = topics
-        self.member_count = len(self.members)
-        self._resolve()
-
-    def _resolve(self) -> None:
-        """Update a consumer group's subscriptions: names, and topics of regular expressions."""
-        if self.type == retention.TYPE_CONSUMER:
-            self.names = +self.names
-            self.topics = frozenset(self.names).union(*self.resolved.values())
-
-    # --- state ---
-
-    @property
-    def state(self) -> str:
-        """Stable with members, else Empty: rebalances are not in the log."""
-        return retention.STATE_STABLE if self.member_count else retention.STATE_EMPTY
-
-    def snapshot(self) -> GroupSnapshot | None:
-        """The group for the rules; None: it does not exist."""
-        if not self.known:
-            return None
-        topics = self.topics if self.member_count else frozenset()
-        return GroupSnapshot(
-            self.type, self.state, self.protocol_type, self.state_since_ms, topics,
-            self.generation or 0,
-        )  # fmt: skip
+        if event.tombstone and key_type in GROUP_TYPES and self.reads(group_type):
+            self.ended = (group_type, event.log_offset, event.timestamp_ms)
 
     def _keeps_whole(self) -> bool:
         return retention.keeps_whole(self.rules, self.snapshot())

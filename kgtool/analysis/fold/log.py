@@ -14,6 +14,7 @@ from kgtool.analysis.decode.blobs import Kinds, empty, release
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, encode_texts, ints
 from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.records.types import GROUP_TYPES
+from kgtool.retention.groups import GroupDetail
 
 _NUMBERS = (
     "log_offset", "timestamp_ms", "producer_id", "producer_epoch", "topic_partition", "offset",
@@ -75,7 +76,8 @@ class GroupRecords(NamedTuple):
         """The records of these rows for ``GroupLife``."""
         columns = (self.at_ms, self.log_offset, self.key_type, self.tombstone)
         values = [column[rows].tolist() for column in columns]
-        detail = self.detail.take(np.arange(len(self.group))[rows]).to_pylist()
+        found = self.detail.take(np.arange(len(self.group))[rows]).to_pylist()
+        detail = [GroupDetail(**each) for each in found]
         return list(map(GroupEvent, *values, detail))
 
 
