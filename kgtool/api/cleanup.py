@@ -90,8 +90,8 @@ class CleanupMethods(AdminConnection):
             limits = Guard(session, Origin("cleanup_apply", max_delete=max_delete))
             limits.limit(item.group for item in wanted.items if item.changes)
             if dry_run:
-                left, results = run.settle({})
-                run.look_ahead(left)
+                left, results = run.open_items({})
+                run.check_log(left)
                 for items in cut(left, GROUPS_AT_ONCE):
                     results += run.look(items)
                 return results
@@ -99,8 +99,8 @@ class CleanupMethods(AdminConnection):
                 self._change(session, "cleanup_apply", allow_blind=allow_blind) as change,
                 PlanProgress(self._journals, wanted.header.id, session.cluster_id) as progress,
             ):
-                left, results = run.settle(progress.results)
-                run.look_ahead(left)
+                left, results = run.open_items(progress.results)
+                run.check_log(left)
                 change.foresee(lambda: size(left))
                 for items in cut(left, GROUPS_AT_ONCE):
                     results += run.apply(items, change, progress)

@@ -70,10 +70,6 @@ class ItemResult(NamedTuple):
     error: ItemError | None = None
 
 
-Back = Mapping[str, "ItemError | None"]
-"""Groups that earlier runs have deleted and that exist again, or why that is unknown."""
-
-
 class PlanRun:
     """One run of a plan on the cluster that a session is connected to.
 
@@ -106,39 +102,42 @@ class PlanRun:
         """Reads what groups did since the plan was made."""
         self.hidden = HiddenOffsets(groups, say)
 
-    def settle(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[ItemResult]]:
+    def open_items(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[ItemResult]]:
         """Return the open items, and the results of the others.
 
-        :param results: what earlier runs have finished (``Progress.results``).
+        :param results: what earlier runs have finished (``PlanProgress.results``).
         """
-        back = self._groups_back(results)
+        recreated = self._recreated_groups(results)
         left: list[PlanItem] = []
         done: list[ItemResult] = []
         for item in self.plan.items:
-            result = _settled(item, results, back)
+            result = _earlier_result(item, results, recreated)
             if result is None:
                 left.append(item)
             else:
                 done.append(result)
         return left, done
 
-    def _groups_back(self, results: Mapping[str, str]) -> Back:
-        """Find groups that earlier runs have deleted and that exist again, as after an undo."""
+    def _recreated_groups(self, results: Mapping[str, str]) -> dict[str, ItemError | None]:
+        """Find groups that earlier runs have deleted and that exist again, as after an undo.
+
+        The errors: it is unknown whether the group exists.
+        """
         deleted = {i.group for i in self.plan.items if results.get(i.key) == "deleted"}
         if not deleted:
             return {}
         listing = self.session.run(list_groups(self.session.cluster))
-        back: dict[str, ItemError | None] = dict.fromkeys(
+        recreated: dict[str, ItemError | None] = dict.fromkeys(
             deleted & {row.group for row in listing.groups}
         )
         for error in listing.errors[:1]:  # its groups are missing in the listing
             said = "This plan deleted it before; whether it exists again is unknown: "
-            for group in deleted - back.keys():
+            for group in deleted - recreated.keys():
                 target = error.target._replace(group=group)
-                back[group] = error._replace(target=target, message=said + error.message)
-        return back
+                recreated[group] = error._replace(target=target, message=said + error.message)
+        return recreated
 
-    def look_ahead(self, items: Sequence[PlanItem]) -> None:
+    def check_log(self, items: Sequence[PlanItem]) -> None:
         """Read the log before the question, and warn where it can't be read.
 
         :raises Blind: it can't be read for any of the groups, without ``allow_blind``.
@@ -175,11 +174,13 @@ class PlanRun:
         return results
 
 
-def _settled(item: PlanItem, results: Mapping[str, str], back: Back) -> ItemResult | None:
+def _earlier_result(
+    item: PlanItem, results: Mapping[str, str], recreated: Mapping[str, ItemError | None]
+) -> ItemResult | None:
     if not item.changes:
         return ItemResult(item, "waiting")
-    if item.group in back and item.action == DELETE_GROUP:
-        unknown = back[item.group]
+    if item.group in recreated and item.action == DELETE_GROUP:
+        unknown = recreated[item.group]
         if unknown is not None:
             return ItemResult(item, "failed", unknown)
         error = ItemError(

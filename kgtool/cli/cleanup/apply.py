@@ -71,7 +71,7 @@ class Apply:
 
     def _settle(self, results: Mapping[str, str]) -> list[PlanItem]:
         """Return the items that are still open; report the others."""
-        left, settled = self._run.settle(results)
+        left, settled = self._run.open_items(results)
         self._add(settled)
         return left
 
@@ -82,7 +82,7 @@ class Apply:
         if done_before:
             output.note(f"{done_before} are already done; now the rest.")
         show_plan(output, self._plan, left)
-        self._run.look_ahead(left)
+        self._run.check_log(left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         groups, offsets = size(left)
         confirm.ask(
@@ -105,7 +105,7 @@ class Apply:
         groups, offsets = size(left)
         Guard(self._session, origin(self._output)).limit(groups)
         show_plan(self._output, self._plan, left)
-        self._run.look_ahead(left)
+        self._run.check_log(left)
         for items in self._batches(left):
             self._add(self._run.look(items))
         confirm.note_refusal(
