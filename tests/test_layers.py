@@ -71,6 +71,7 @@ ONLY_IN = {
     "http": ("net", "cli", "sandbox", "exporter"),
     "urllib": ("net", "cli", "sandbox"),
     "rich": ("cli", "sandbox"),
+    "tabulate": ("cli",),
     "yaml": ("cli",),
     "re2": ("cli",),
     "asyncio": ("mcp",),

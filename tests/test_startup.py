@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 NEVER = {
     "asyncio", "confluent_kafka", "csv", "cryptography", "dataclasses", "http",
     "importlib.metadata", "numpy", "pandas", "pyarrow", "pyspark", "re2", "rich", "ssl",
-    "subprocess", "tempfile", "unittest", "urllib.request", "yaml",
+    "subprocess", "tabulate", "tempfile", "unittest", "urllib.request", "yaml",
 }  # fmt: skip
 """Nothing that only looks at groups needs any of these."""
 

@@ -9,8 +9,9 @@ from kgtool.analysis import schema
 from kgtool.analysis.words import about, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw, draw_for, fit
-from kgtool.columns import COUNT, NAME, PLAIN, Column, Row
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, PLAIN, Column, Row
+from kgtool.text import escape
 
 SHOWN_ROWS = 100
 """Rows that the text format shows."""
@@ -68,11 +69,17 @@ def show_rows(
         columns = [_fitting_column(at, name, names) for at, name in enumerate(names)]
         output.text(draw_for(output, columns, cells), end="")
         return
-    counts = [name for name in numeric if rows and not name.endswith("_ms")]
-    columns = [Column(n, _header(n), COUNT if n in counts else PLAIN) for n in names]
-    sizes = fit(columns, cells).sizes
-    sizes = {c: max(min(size, WIDEST), len(c.header) + 2) for c, size in sizes.items()}
-    output.text(draw(columns, cells, sizes=sizes, mark=terminal.mark_for()), end="")
+    from tabulate import tabulate
+
+    mark = terminal.mark_for()
+    lines = [
+        [terminal.shorten_name(escape(text), WIDEST, mark) for text in row.values()]
+        for row in cells
+    ]
+    counts = [name for name in numeric if not name.endswith("_ms")]
+    align = ["right" if name in counts else "left" for name in names] if lines else None
+    headers = [_header(name) for name in names]
+    output.text(tabulate(lines, headers, "plain", disable_numparse=True, colalign=align))
 
 
 def _fitting_column(at: int, name: str, names: Sequence[str]) -> Column:

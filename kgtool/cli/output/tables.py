@@ -1,6 +1,7 @@
 """Plain tables that can fit a terminal and have colours there.
 
-tabulate is slow to import (24 ms, a third of a ``list``) and draws no table in parts.
+tabulate, which ``analyze --table`` uses in a pipe, is slow to import (24 ms, a third of a ``list``)
+and draws no table in parts.
 """
 
 from __future__ import annotations
