@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -33,8 +33,8 @@ from kgtool.analysis.pipeline import Best, Engine, MapBatches, Order, PostProces
 from kgtool.analysis.table_files import TableFiles, fill, of_topics
 from kgtool.errors import AnalysisError, ConfigError
 
-HERE_BYTES = 8 << 20
-"""Up to here starting processes takes longer than they save."""
+SMALL_BYTES = 8 << 20
+"""Up to here starting several processes takes longer than they save."""
 IN_MEMORY_BYTES = 64 << 20
 """Of finished tables, compressed."""
 _ENDS = (signal.SIGINT, signal.SIGTERM)
@@ -78,11 +78,11 @@ class LocalEngine(Engine):
         self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
     ) -> list[Any]:
         """Decode the inputs; the notes about them."""
-        self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
+        self._here = sum(file.size for file in files) <= SMALL_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
         decode = partial(_decode, as_of_ms=as_of_ms, detail=detail)
         decoded = [] if rows else [nothing(NO_PARTITION)]
-        for blobs in self._each(decode, rows):
+        for blobs in map(list, self._each(decode, rows)):
             decoded += blobs
             self.counted.add([from_bytes(b.data) for b in blobs if b.kind == schema.KIND_QUALITY])
         if self.keep_in is not None:
@@ -96,22 +96,20 @@ class LocalEngine(Engine):
         """Make the tables of every log partition."""
         work = sorted(self._blobs.items(), key=lambda each: -sum(len(data) for _, data in each[1]))
         self._blobs.clear()
-        fold = _fold if self._alone(work) else _folded
-        for found in self._each(partial(fold, plan=plan), work):
+        for found in self._each(partial(_fold, plan=plan), work):
             for name, data in found:
                 self._tables.add(name, data)
 
-    def _alone(self, work: Sequence[Any]) -> bool:
-        """Whether this process does it."""
-        return self._here or len(work) < 2
-
-    def _each(self, do: Callable[[Any], Any], work: Sequence[Any]) -> Iterator[Any]:
-        if self._alone(work):
+    def _each(
+        self, do: Callable[[Any], Iterable[Any]], work: Sequence[Any]
+    ) -> Iterator[Iterable[Any]]:
+        """The results for each piece of work, here or in processes."""
+        if self._here or len(work) < 2:
             yield from map(do, work)
             return
         with _workers(self._processes) as pool:
             with _held_back():
-                found = pool.map(do, work)
+                found = pool.map(partial(listed, do), work)
             yield from found
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
@@ -246,8 +244,8 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
         yield from (Blob(**row) for row in rows)
 
 
-def _decode(row: dict[str, Any], as_of_ms: int | None, detail: DecodeOptions) -> list[Blob]:
-    return list(pack(decode_splits([row], as_of_ms, detail, parts)))
+def _decode(row: dict[str, Any], as_of_ms: int | None, detail: DecodeOptions) -> Iterator[Blob]:
+    return pack(decode_splits([row], as_of_ms, detail, parts))
 
 
 def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> Iterator[tuple[str, bytes]]:
@@ -257,6 +255,6 @@ def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> Iterator
             yield name, data
 
 
-def _folded(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> list[tuple[str, bytes]]:
-    """The same for another process, which gives it in one piece."""
-    return list(_fold(work, plan))
+def listed(do: Callable[[Any], Iterable[Any]], work: Any) -> list[Any]:
+    """The results in one piece, for another process."""
+    return list(do(work))

@@ -19,7 +19,7 @@ from kgtool.analysis import local_engine
 from kgtool.cli.app.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-local_engine.HERE_BYTES = 0
+local_engine.SMALL_BYTES = 0
 sys.exit(main(["analyze", sys.argv[1], "--engine", "local"]))
 """
 KILLED = "Error: A process that decoded or folded was killed"

@@ -43,47 +43,64 @@ ELSEWHERE_PARTITIONS = 16
 
 
 def build_session(master: str | None, conf: Mapping[str, str]) -> Any:
-    """A SparkSession on ``master``; ``conf`` has the last word about every setting.
+    """A SparkSession on ``master``; ``conf`` overrides every default.
 
     Under spark-submit it is the one that is there, with its own master and settings.
 
     Raises MissingExtra without pyspark, AnalysisError without Java or if Spark does not start,
     UsageError if ``master`` is given beside spark-submit's.
     """
-    try:
-        import numpy  # noqa: F401
-        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtra(
-            f"analyze needs {error.name}, which is not installed",
-            hint="pip install 'kgtool[analyze]'",
-        ) from None
-    root = str(Path(__file__).resolve().parents[3])
+    check_packages()
+    from pyspark.sql import SparkSession
+
     if is_submitted():
         return _submitted(SparkSession.builder, master, conf)
     if (master or "").startswith("sc://"):
         raise UsageError(
             "--master takes no address of Spark Connect: kgtool.analysis.analyze() works over it."
         )
-    _check_java()
-    master = master or LOCAL
-    _set_environment(root, is_local=master.startswith("local"))
-    builder = SparkSession.builder.master(master).appName("kgtool analyze")
-    for key, value in {**settings(master), **conf}.items():
-        builder = builder.config(key, value)
-    with _own_log() as log, _no_handler():
-        try:
-            session = builder.getOrCreate()
-        except Exception as error:
-            raise AnalysisError(f"Spark did not start: {_reason(log, error)}") from error
-    session.sparkContext.setLogLevel("OFF")
-    # Where the JVM dies, a thread of PySpark's would print its traceback over our sentence.
-    server = getattr(session.sparkContext, "_accumulatorServer", None)
-    if server is not None:
-        server.handle_error = lambda *_: None
+    build_context(master or LOCAL, conf)
+    session = SparkSession.builder.getOrCreate()
     ship_code(session)
     return session
+
+
+def check_packages() -> None:
+    """Raise MissingExtra without numpy, pyarrow or pyspark."""
+    try:
+        import numpy  # noqa: F401
+        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(
+            f"analyze needs {error.name}, which is not installed",
+            hint="pip install 'kgtool[analyze]'",
+        ) from None
+
+
+def build_context(master: str, conf: Mapping[str, str], *, sql: bool = True) -> Any:
+    """A SparkContext of our own. Raises AnalysisError.
+
+    :param sql: whether a session will be built on it.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    _check_java()
+    root = str(Path(__file__).resolve().parents[3])
+    _set_environment(root, is_local=master.startswith("local"))
+    found = SparkConf().setMaster(master).setAppName("kgtool analyze")
+    found.setAll([*settings(master, sql=sql).items(), *conf.items()])
+    with _own_log() as log, _no_handler():
+        try:
+            context = SparkContext(conf=found)
+        except Exception as error:
+            raise AnalysisError(f"Spark did not start: {_reason(log, error)}") from error
+    context.setLogLevel("OFF")
+    # If the JVM dies, a thread of PySpark's would print its traceback over our sentence.
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+    return context
 
 
 def is_submitted() -> bool:
@@ -102,19 +119,20 @@ def _submitted(builder: Any, master: str | None, conf: Mapping[str, str]) -> Any
 
 
 def end_session(session: Any) -> None:
-    """Stop it; a JVM that has died before is no news any more."""
+    """Stop a session, or a context without one; a JVM that has died before is no news any more."""
     from py4j.protocol import Py4JError
 
     options = ""
-    _end_accumulators(session.sparkContext)
+    context = getattr(session, "sparkContext", session)
+    _end_accumulators(context)
     with suppress(Py4JError, OSError):
-        options = session.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
+        options = context.getConf().get("spark.driver.extraJavaOptions", "")
     with suppress(Py4JError, OSError):
         session.stop()
-        is_in_order = sys.exc_info()[0] is None  # whoever interrupts does not wait
-        archive = _class_archive()
-        if is_in_order and archive is not None and str(archive.draft) in options:
-            _await_archive(archive)
+        is_in_order = sys.exc_info()[0] is None  # an interrupted run does not wait
+        for archive in filter(None, map(_class_archive, (True, False))):
+            if is_in_order and str(archive.draft) in options:
+                _await_archive(archive)
 
 
 def _end_accumulators(context: Any) -> None:
@@ -198,8 +216,8 @@ def _check_java() -> None:
         raise AnalysisError("No Java was found", hint=JAVA_HINT)
 
 
-def settings(master: str) -> dict[str, str]:
-    """What kgtool sets of Spark, before ``--conf``."""
+def settings(master: str, *, sql: bool = True) -> dict[str, str]:
+    """The defaults for ``--conf``; ``sql``: of a session, not of a context alone."""
     cores = (os.cpu_count() or 2) if master.startswith("local") else ELSEWHERE_PARTITIONS
     found = {
         PARTITIONS: str(cores),
@@ -217,21 +235,21 @@ def settings(master: str) -> dict[str, str]:
     if master.startswith("local"):
         found |= {
             "spark.driver.memory": HEAP,
-            "spark.driver.extraJavaOptions": _java_options(),
+            "spark.driver.extraJavaOptions": _java_options(sql),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
     return found
 
 
-def _java_options() -> str:
-    archive = _class_archive()
+def _java_options(sql: bool) -> str:
+    archive = _class_archive(sql)
     words = [] if archive is None else archive.use() or archive.record()
     return " ".join([FAST_START, *(f'"{word}"' for word in words)])
 
 
-def _class_archive() -> ClassArchive | None:
-    """That of Spark's classes."""
+def _class_archive(sql: bool) -> ClassArchive | None:
+    """The archive of Spark's classes, with or without those of its SQL."""
     import pyspark
 
     home = os.environ.get("JAVA_HOME")
@@ -241,7 +259,8 @@ def _class_archive() -> ClassArchive | None:
     # The path goes through an option that is split like a shell's command line.
     if set(str(folder)) & set("\"'\\\n"):
         return None
-    return ClassArchive(folder, java, pyspark.__version__, pyspark.__file__, FAST_START)
+    key = (pyspark.__version__, pyspark.__file__, FAST_START, *(() if sql else ("core",)))
+    return ClassArchive(folder, java, *key)
 
 
 @contextmanager

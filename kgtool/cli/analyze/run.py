@@ -71,7 +71,8 @@ def _analyze(
         output.failed(_failure(problem))
     start = "Starting" if spark is None else "Starting Spark"
     with AnalyzeProgress(output, start) as progress:
-        engine, counters = _engine(spark, inputs, settings, progress)
+        is_small = _is_small(inputs, settings, options)
+        engine, counters = _engine(spark, inputs, settings, progress, is_small=is_small)
         table_options = _table_options(options, scenarios, is_whatif)._replace(counters=counters)
         if options["out"] is not None:
             session = getattr(engine, "session", None)
@@ -97,26 +98,42 @@ def _state_place(spark: Spark | None, where: str | None) -> Any:
     return place
 
 
+def _is_small(inputs: Any, settings: Any, options: dict[str, Any]) -> bool:
+    """Whether one task of this machine is enough for all that is read and written."""
+    from kgtool.analysis.local_engine import SMALL_BYTES
+    from kgtool.analysis.spark.output_folder import is_url
+
+    is_local = settings is None and not any(file.is_remote for file in inputs.files)
+    is_local &= options["state"] is None and not is_url(options["out"] or "")
+    return is_local and sum(file.size for file in inputs.files) <= SMALL_BYTES
+
+
 def _engine(
-    spark: Spark | None, inputs: Any, settings: Any, progress: AnalyzeProgress
+    spark: Spark | None, inputs: Any, settings: Any, progress: AnalyzeProgress, *, is_small: bool
 ) -> tuple[Any, Any]:
     """Return the engine, and Spark's counters of what is read."""
+    from kgtool.analysis.local_engine import LocalEngine
+
     if spark is None:
-        from kgtool.analysis.local_engine import LocalEngine
-
-        local = LocalEngine()
-        local.counted.total_bytes = _total_bytes(inputs)
-        progress.look = local.counted.look
-        return local, None
+        return _local(LocalEngine(), inputs, progress)
     from kgtool.analysis.decode.job_progress import ReadCounters
-    from kgtool.analysis.spark.engine import SparkEngine, Watch
+    from kgtool.analysis.spark.engine import SmallEngine, SparkEngine, Watch
 
+    context = spark.start_local() if is_small else None
+    if context is not None:
+        return _local(SmallEngine(context), inputs, progress)
     session = spark.start()
     counters = ReadCounters.of(session)
     progress.look = Watch(session, counters, _total_bytes(inputs)).look
     engine = SparkEngine(session, settings)
     spark.free = engine.free
     return engine, counters
+
+
+def _local(engine: Any, inputs: Any, progress: AnalyzeProgress) -> tuple[Any, None]:
+    engine.counted.total_bytes = _total_bytes(inputs)
+    progress.look = engine.counted.look
+    return engine, None
 
 
 def _table_options(options: dict[str, Any], scenarios: tuple[Any, ...], is_whatif: bool) -> Any:

@@ -24,6 +24,7 @@ class Spark:
     def __init__(self, master: str | None, conf: dict[str, str]) -> None:
         self._master, self._conf = master, conf
         self._session: Any = None
+        self._context: Any = None
         self._guest: ExitStack | None = None
         """Restores the settings of a session that was there before."""
         self.free: Callable[[], None] = lambda: None
@@ -31,22 +32,41 @@ class Spark:
 
     def start(self) -> Any:
         """Return the session; start it the first time."""
-        from kgtool.analysis.spark.foreign_session import guest
         from kgtool.analysis.spark.session import build_session
 
-        if self._session is not None:
-            return self._session
-        there = guest(self._master, self._conf)
-        if there is not None:
-            self._session, self._guest = there
-        else:
+        if not self._is_there():
             with _own_interrupt():
                 self._session = build_session(self._master, self._conf)
         return self._session
 
+    def start_local(self) -> Any:
+        """Start a context on this machine without a session, which takes as long to load again.
+
+        None if there is a session, a setting of one, or the workers are on other machines.
+        """
+        from kgtool.analysis.spark.session import LOCAL, build_context, is_submitted
+
+        master = self._master or LOCAL
+        has_sql = any(key.startswith("spark.sql.") for key in self._conf)
+        if has_sql or is_submitted() or not master.startswith("local") or self._is_there():
+            return None
+        with _own_interrupt():
+            self._context = build_context(master, self._conf, sql=False)
+        return self._context
+
+    def _is_there(self) -> bool:
+        """Whether there is a session, started here or by the program around this."""
+        from kgtool.analysis.spark.foreign_session import guest
+
+        there = None if self._session else guest(self._master, self._conf)
+        if there is not None:
+            self._session, self._guest = there
+        return self._session is not None
+
     def stop(self) -> None:
-        """End the session, if there is one, silently: the error that led to this matters."""
-        if self._session is None:
+        """End what was started, silently: the error that led to this matters."""
+        there = self._session or self._context
+        if there is None:
             return
         if self._guest is not None:
             with suppress(Exception):  # as below
@@ -60,7 +80,7 @@ class Spark:
             from kgtool.analysis.spark.session import end_session
 
             warnings.simplefilter("ignore")
-            end_session(self._session)
+            end_session(there)
 
 
 @contextmanager
