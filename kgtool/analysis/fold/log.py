@@ -98,7 +98,7 @@ class Log:
 
         :param overlapping: whether the same record may be there more than once.
         """
-        self._doubled = overlapping
+        self._overlapping = overlapping
         self.notes = _rows(kinds, schema.KIND_QUALITY)
         self.counts = _rows(kinds, schema.KIND_COUNT)
         self.epochs = _rows(kinds, schema.KIND_EPOCH)
@@ -176,7 +176,7 @@ class Log:
         names = ("log_offset", "offset", "bytes", "records")
         first, last, size, records = (ints(self.read[name]) for name in names)
         share = np.ones(len(first))
-        if self._doubled:
+        if self._overlapping:
             order = np.lexsort((last, first))
             order = order[first[order] != NONE]
             start, end = first[order], last[order] + 1
@@ -191,7 +191,7 @@ class Log:
         chunks = zip(*(self.read[name].to_pylist() for name in ("log_offset", "offset", "records")),
                      strict=True)  # fmt: skip
         known = sorted(chunk for chunk in chunks if chunk[0] is not None)
-        if not self._doubled:
+        if not self._overlapping:
             count = sum(records for _, _, records in known)
             return bool(known) and known[0][0] == 0 and count == max(at for _, at, _ in known) + 1
         behind = 0
