@@ -187,7 +187,7 @@ def test_the_rooms_are_small() -> None:
 
 ANALYSIS = (
     {"schema", "missing_data", "words"}, {"decode"}, {"input"}, {"fold"}, {"tables"},
-    {"pipeline", "partition_tables", "arguments", "to_parquet", "live_table", "table_files"},
+    {"pipeline", "partition_tables", "arguments", "to_parquet", "table_files"},
     {"local_engine"}, {"spark"},
     {"report", "state", "tables_out"}, {"api"}, {"__init__"},
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Rows of tables put together and written, as they come, to Parquet files of this machine."""
+"""Tables as Parquet files of this machine: written as their rows come, and ``live`` read back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,19 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
+from kgtool.errors import ConfigError
+
+_LIVE_COLUMNS = ("group", "topic", "partition", "offset", "commit_timestamp_ms")
 
 
 class TableFiles:
-    """A folder for each table, and in it one file of this writer.
+    """A folder for each table, with one file of this writer.
 
     Use it as a context manager: the files are whole when it ends.
     """
 
     def __init__(self, base: str, part: int = 0) -> None:
-        """:param part: tells the files of several writers apart; who repeats one overwrites it."""
+        """:param part: number of the writer; a repeated one overwrites its files."""
         self._base, self._name = Path(base), f"part-{part:05}.parquet"
         self._files: dict[str, Any] = {}
 
@@ -43,7 +46,7 @@ class TableFiles:
 
 
 def fill(base: str, names: Iterable[str]) -> None:
-    """Give tables to which nobody added rows an empty file."""
+    """Give tables without rows an empty file."""
     with TableFiles(base) as files:
         for name in names:
             if not (Path(base) / name).exists():
@@ -53,3 +56,20 @@ def fill(base: str, names: Iterable[str]) -> None:
 def of_topics(table: Any, topics: Sequence[str]) -> Any:
     """The rows of some topics."""
     return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))
+
+
+def read_live(folder: Path) -> Iterator[dict[str, Any]]:
+    """Read the rows under ``folder/live`` (or ``folder`` itself), a batch at a time.
+
+    :raises ConfigError: there is no such table.
+    """
+    import pyarrow.dataset as ds  # type: ignore[import-untyped]
+
+    place = folder / "live" if (folder / "live").is_dir() else folder
+    try:
+        table = ds.dataset(place, format="parquet")
+        for batch in table.to_batches(columns=list(_LIVE_COLUMNS)):
+            yield from batch.to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"{folder} has no table live of an analysis: {reason}") from error

@@ -14,7 +14,7 @@ import pytest
 from kgtool.analysis.decode.batches import RecordBlock
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.input.readers import text_ranges
-from kgtool.analysis.input.readers.ranges import _BETWEEN, parts, ranges, read_block
+from kgtool.analysis.input.readers.ranges import TEXT_READERS, parts, ranges, read_block
 from tests.retention.truth import raw, truth
 
 DATA = Path(__file__).parents[1] / "data"
@@ -482,7 +482,7 @@ def test_a_dump_of_several_segments_is_cut_where_the_next_begins(mark: str, tmp_
 
 
 def test_blocks_know_every_text_format() -> None:
-    for kind in _BETWEEN:
+    for kind in TEXT_READERS:
         assert read_block([text_ranges.TextRecord(0, b"\n")], kind, 0, 1).notes == []
 
 

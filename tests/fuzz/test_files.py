@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from kgtool.analysis.input.readers.ranges import _BETWEEN, read_block
+from kgtool.analysis.input.readers.ranges import TEXT_READERS, read_block
 from kgtool.analysis.input.readers.text_ranges import units
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import Journal, JournalHeader
@@ -201,7 +201,7 @@ def test_what_kafkas_tools_printed(tmp_path: Path, path: Path, edits: Any) -> No
     file = tmp_path / path.name
     file.write_bytes(damaged(path.read_bytes()[:20_000], edits))
     size = file.stat().st_size
-    for block in units(BytesIO(file.read_bytes()), 0, size, _BETWEEN[kind]):
+    for block in units(BytesIO(file.read_bytes()), 0, size, TEXT_READERS[kind][0]):
         read_block(block, kind, 0, size)
 
 
@@ -214,5 +214,5 @@ def test_numbers_that_fit_nowhere(tmp_path: Path, path: Path) -> None:
         for huge in (b"9" * 30, b"1e400", b"-" + b"9" * 19):
             file.write_bytes(raw[: number.start()] + huge + raw[number.end() :])
             size = file.stat().st_size
-            for block in units(BytesIO(file.read_bytes()), 0, size, _BETWEEN[kind]):
+            for block in units(BytesIO(file.read_bytes()), 0, size, TEXT_READERS[kind][0]):
                 read_block(block, kind, 0, size)

@@ -84,9 +84,9 @@ def read_times(path: Path | None) -> KnownTimes | None:
     if not path.is_dir():
         return commit_times_file.read_file(path)
     try:
-        from kgtool.analysis import live_table
+        from kgtool.analysis.table_files import read_live
 
-        return commit_times_file.from_rows(path, live_table.rows(path))
+        return commit_times_file.from_rows(path, read_live(path))
     except ImportError as error:
         raise MissingExtra(
             f"Reading the tables in {path} needs {error.name}, which is not installed.",

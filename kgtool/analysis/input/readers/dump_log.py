@@ -70,16 +70,16 @@ _decode = json.JSONDecoder().raw_decode
 _SHARED = {"producerId": "-1", "isTransactional": "false", "isvalid": "true"}
 
 
-def read_units(part: Iterable[TextRecord], into: PrintedRecords, end: int) -> None:
-    """Collect the records of some batches of a file that is ``end`` bytes long."""
-    for unit in part:
-        is_last = unit.position + len(unit.data) >= end and not unit.data.endswith(b"\n")
+def read_units(block: Iterable[TextRecord], into: PrintedRecords) -> None:
+    """Read the records of some batches."""
+    for unit in block:
+        is_last = into.is_last(unit) and not unit.data.endswith(b"\n")
         text = unit.data.decode(errors="replace").removeprefix("\ufeff")
         if "\nFound " in text and _INVALID_END.search(text):
-            into.lose(REASON_TRUNCATED, unit.position, damage=False)
+            into.skip(REASON_TRUNCATED, unit.position, damage=False)
         # With 2>&1 an error's first line stands right behind the record it is about.
         text, error, trace = text.partition(_ERROR)
-        into.leave(error + trace, unit.position)
+        into.skip_text(error + trace, unit.position)
         _read_batch(text.splitlines(), unit.position, into, is_last=is_last)
 
 
@@ -89,19 +89,19 @@ def _read_batch(lines: list[str], position: int, into: PrintedRecords, *, is_las
         if line.startswith("baseOffset: "):
             batch = dict(_FIELD.findall(line))
             if batch.get("isvalid", "true") != "true":
-                into.lose(REASON_CRC, position)
+                into.skip(REASON_CRC, position)
                 return
         elif line.startswith(("| offset: ", "offset: ")):
             try:
                 _read_record(line, batch, position, into)
             except NOT_A_RECORD:
-                into.leave(line, position, is_last=is_last and number == len(lines) - 1)
+                into.skip_text(line, position, is_last=is_last and number == len(lines) - 1)
         elif not _HEADING.match(line) and number == 0:
-            into.leave(line, position)
+            into.skip_text(line, position)
 
 
 def _read_record(line: str, batch: dict[str, str], position: int, into: PrintedRecords) -> None:
-    """One record; ValueError or LookupError if the line is none."""
+    """Read one record; ValueError or LookupError if the line is not one."""
     head, found, tail = line.partition(_KEYS_END)
     fields = dict(_FIELD.findall(head))
     if not found:
@@ -119,7 +119,7 @@ def _read_record(line: str, batch: dict[str, str], position: int, into: PrintedR
     ends = _MARKER.match(body)
     if ends:
         if ends[1] not in ("ABORT", "COMMIT"):
-            into.lose(REASON_MARKER, position, damage=False)
+            into.skip(REASON_MARKER, position, damage=False)
             return
         key, value = marker(COMMIT if ends[1] == "COMMIT" else ABORT)
         into.add(log_offset, at_ms, key, value, control=True, **about)
@@ -128,24 +128,24 @@ def _read_record(line: str, batch: dict[str, str], position: int, into: PrintedR
         if pair is not None:
             into.add(log_offset, at_ms, *pair, **about)
     elif size < 0:
-        into.lose(REASON_KEYLESS, position, damage=False)
+        into.skip(REASON_KEYLESS, position, damage=False)
     else:
-        into.lose(REASON_UNDECODED, position)
+        into.skip(REASON_UNDECODED, position)
 
 
 def _epochs(batch: dict[str, str]) -> Epochs | None:
-    """Of the partition's leader and of the producer; None: before 2.2 no line tells."""
+    """Epochs of leader and producer; None before 2.2, which prints no line for a batch."""
     names = ("partitionLeaderEpoch", "producerEpoch")
     return Epochs(*(int(batch[name]) for name in names)) if batch.keys() >= set(names) else None
 
 
 def _pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, bytes | None] | None:
-    """Key and value; None, and a note, where they can't be used."""
+    """Key and value; None, and a note, if they can't be used."""
     if body.startswith("{"):
         return _json_pair(body, position, into)
     unknown = _UNKNOWN.match(body)
     if unknown:
-        _lose_type(int(unknown[1] or unknown[2]), position, into)
+        _skip_type(int(unknown[1] or unknown[2]), position, into)
         return None
     commit = _COMMIT_2_4.match(body)
     if commit:
@@ -158,16 +158,16 @@ def _pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, bytes 
     commit = _COMMIT_2_0.match(body)
     if commit:
         return _commit(*commit.groups())
-    into.lose(REASON_UNDECODED, position)
+    into.skip(REASON_UNDECODED, position)
     return None
 
 
-def _lose_type(number: int, position: int, into: PrintedRecords) -> None:
-    """A record of a type that the tool did not know: kgtool might have made use of it."""
-    is_lost = number in DECODED_TYPES
-    if is_lost or number not in KNOWN_TYPES:
-        reason = REASON_TYPE_NOT_DECODED if is_lost else REASON_UNKNOWN_KEY
-        into.lose(reason.format(number), position, damage=is_lost)
+def _skip_type(number: int, position: int, into: PrintedRecords) -> None:
+    """A record of a type that the tool does not know, but kgtool may."""
+    is_useful = number in DECODED_TYPES
+    if is_useful or number not in KNOWN_TYPES:
+        reason = REASON_TYPE_NOT_DECODED if is_useful else REASON_UNKNOWN_KEY
+        into.skip(reason.format(number), position, damage=is_useful)
 
 
 def _json_pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, bytes | None] | None:
@@ -181,7 +181,7 @@ def _json_pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, b
         number = int(key["type"])
         raw_key = printed_key(number, key["data"])
     except NOT_A_RECORD:
-        into.lose(REASON_KEY, position)
+        into.skip(REASON_KEY, position)
         return None
     if payload == DELETE:
         return raw_key, None
@@ -189,7 +189,7 @@ def _json_pair(body: str, position: int, into: PrintedRecords) -> tuple[bytes, b
     try:
         return raw_key, printed_value(number, int(value["version"]), value["data"])
     except NOT_A_RECORD:
-        into.lose(REASON_VALUE, position)
+        into.skip(REASON_VALUE, position)
         return None
 
 

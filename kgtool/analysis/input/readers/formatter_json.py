@@ -3,8 +3,8 @@
 ``org.apache.kafka.tools.consumer.OffsetsMessageFormatter`` and ``GroupMetadataMessageFormatter``
 write ``{"key":{"type":1,"data":{…}},"value":{"version":3,"data":{…}}}`` (3.9: ``"version"`` in the
 key too) with nothing between two objects, so that an export is one endless line. A null value is
-a tombstone. They say neither where a record was nor when it was written: a place in the file
-stands for its offset, and for its time that which its value has.
+a tombstone. They print neither offset nor timestamp of a record: its position in the file stands
+for the offset, and the time in its value for the timestamp.
 """
 
 from __future__ import annotations
@@ -26,39 +26,36 @@ from kgtool.analysis.input.readers.text_ranges import TextRecord
 from kgtool.records.types import KNOWN_TYPES
 
 UNKNOWN = "unknown"
-"""What the formatters of 3.9 print of a key that they don't know."""
+"""Printed by the formatters of 3.9 for an unknown key."""
 
 _decode = json.JSONDecoder().raw_decode
 _BEGIN = '{"key"'
 _OBJECT = re.compile(r'\{\s*"key"\s*:')
 
 
-def read_units(part: Iterable[TextRecord], into: PrintedRecords, order: int, end: int) -> None:
-    """Collect the records of some units of a file that is ``end`` bytes long.
-
-    :param order: what is added to a record's place in the file to make its offset.
-    """
-    for unit in part:
+def read_units(block: Iterable[TextRecord], into: PrintedRecords) -> None:
+    """Read the records of a block."""
+    for unit in block:
         text = unit.data.decode(errors="replace").removeprefix("\ufeff")
         at = behind = 0
         while at < len(text):
             at = _next(text, behind)
             if at > behind:
-                into.leave(text[behind:at], unit.position)
+                into.skip_text(text[behind:at], unit.position)
             if at == len(text):
                 break
             try:
                 found, behind = _decode(text, at)
             except (ValueError, RecursionError):
                 behind = _next(text, at + 1)
-                is_last = behind == len(text) and unit.position + len(unit.data) >= end
-                into.leave(text[at:behind], unit.position, is_last=is_last)
+                is_last = behind == len(text) and into.is_last(unit)
+                into.skip_text(text[at:behind], unit.position, is_last=is_last)
                 continue
-            _record(found, into, order + unit.position + at, unit.position)
+            _record(found, into, into.order + unit.position + at, unit.position)
 
 
 def _next(text: str, at: int) -> int:
-    """Where the next object begins; the end of the text if there is none."""
+    """Start of the next object, or the end of the text."""
     if text.startswith(_BEGIN, at):
         return at
     found = _OBJECT.search(text, at)
@@ -70,11 +67,13 @@ def _record(found: Any, into: PrintedRecords, place: int, position: int) -> None
         key, value = found["key"], found["value"]
         number = int(key["type"] if "type" in key else key["version"])
         if key["data"] == UNKNOWN:
-            _skip(number, into, position)
+            # The formatter should have left it out; what it prints of the value is garbage.
+            if number not in KNOWN_TYPES:
+                into.skip(REASON_UNKNOWN_KEY.format(number), position, damage=False)
             return
         raw_key = printed_key(number, key["data"])
     except NOT_A_RECORD:
-        into.lose(REASON_KEY, position)
+        into.skip(REASON_KEY, position)
         return
     if value is None:
         into.add(place, 0, raw_key, None)
@@ -82,20 +81,14 @@ def _record(found: Any, into: PrintedRecords, place: int, position: int) -> None
     try:
         version, data = int(value["version"]), value["data"]
         if not isinstance(data, dict):  # the formatter knew no such version: "unknown"
-            into.lose(REASON_UNKNOWN_VALUE.format(version), position)
+            into.skip(REASON_UNKNOWN_VALUE.format(version), position)
             return
         into.add(place, written_ms(data), raw_key, printed_value(number, version, data))
     except NOT_A_RECORD:
-        into.lose(REASON_VALUE, position)
-
-
-def _skip(number: int, into: PrintedRecords, position: int) -> None:
-    """A record that the formatter should have left out; what it prints of its value is garbage."""
-    if number not in KNOWN_TYPES:
-        into.lose(REASON_UNKNOWN_KEY.format(number), position, damage=False)
+        into.skip(REASON_VALUE, position)
 
 
 def written_ms(data: dict[str, Any]) -> int:
-    """The time that the value itself has, in ms; 0 where it has none."""
+    """The time in the value, in ms; 0 if there is none."""
     stamp = data.get("commitTimestamp", data.get("currentStateTimestamp", 0))
     return max(int(stamp), 0)

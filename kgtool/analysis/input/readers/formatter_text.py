@@ -10,14 +10,14 @@
         members=HashMap(m -> MemberMetadata(memberId=m, …)))
     g::NULL
 
-each on one line (the first shape: up to 2.0). Nothing is escaped, but a topic's name is only of
-letters, digits, dots, dashes and underscores, which is enough to tell the fields apart.
+each on one line (the first shape: up to 2.0). Nothing is escaped, but a topic's name has only
+letters, digits, dots, dashes and underscores, so the fields can be told apart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.readers.reencode import (
@@ -49,61 +49,53 @@ _GROUPS = re.compile(
 )
 _MEMBER = re.compile(r"(?:^|, )[^,]* -> MemberMetadata\(memberId=")
 _NUMBER = re.compile(r"-?\d+")
+Add = Callable[[re.Match[str], PrintedRecords, int], None]
+"""Adds a matched record, at an offset; raises NOT_A_RECORD."""
 
 
-def read_offsets(part: Iterable[TextRecord], into: PrintedRecords, order: int, end: int) -> None:
-    """Collect the records of an OffsetsMessageFormatter; parameters as in ``formatter_json``."""
-    for unit in part:
-        found = _match(_OFFSETS, unit, into, end)
-        if found is None:
-            continue
-        try:
-            _add_offset(found, into, order + unit.position)
-        except NOT_A_RECORD:  # a number that fits into no record
-            into.leave(found[0], unit.position)
+def read_offsets(block: Iterable[TextRecord], into: PrintedRecords) -> None:
+    """Read the records of an OffsetsMessageFormatter."""
+    for unit in block:
+        _read(_OFFSETS, _add_offset, unit, into)
 
 
-def _add_offset(found: re.Match[str], into: PrintedRecords, place: int) -> None:
+def read_groups(block: Iterable[TextRecord], into: PrintedRecords) -> None:
+    """Read the records of a GroupMetadataMessageFormatter."""
+    for unit in block:
+        _read(_GROUPS, _add_group, unit, into)
+
+
+def _add_offset(found: re.Match[str], into: PrintedRecords, log_offset: int) -> None:
     key = offset_key(found["group"], found["topic"], int(found["partition"]))
     if found["null"]:
-        into.add(place, 0, key, None)
+        into.add(log_offset, 0, key, None)
         return
     commit = int(found["commit"] or found["commit_2"])
     expire = _NUMBER.search(found["expire"] or found["expire_2"])
     value = plain_offset(
         int(found["offset"] or found["offset_2"]), commit, int(expire[0]) if expire else None
     )
-    into.add(place, max(commit, 0), key, value)
+    into.add(log_offset, max(commit, 0), key, value)
 
 
-def read_groups(part: Iterable[TextRecord], into: PrintedRecords, order: int, end: int) -> None:
-    """Collect the records of a GroupMetadataMessageFormatter."""
-    for unit in part:
-        found = _match(_GROUPS, unit, into, end)
-        if found is None:
-            continue
-        group = found["group"] if found["gone"] is None else found["gone"]
-        try:
-            value = None if found["gone"] is not None else group_value(
-                found["protocol"] or "", int(found["generation"]),
-                len(_MEMBER.findall(found["members"])),
-            )  # fmt: skip
-            into.add(order + unit.position, 0, group_key(group), value)
-        except NOT_A_RECORD:  # a number or a name that fits into no record
-            into.leave(found[0], unit.position)
+def _add_group(found: re.Match[str], into: PrintedRecords, log_offset: int) -> None:
+    if found["gone"] is not None:
+        into.add(log_offset, 0, group_key(found["gone"]), None)
+        return
+    members = len(_MEMBER.findall(found["members"]))
+    value = group_value(found["protocol"] or "", int(found["generation"]), members)
+    into.add(log_offset, 0, group_key(found["group"]), value)
 
 
 def group_value(protocol_type: str, generation: int, members: int) -> bytes:
     """GroupMetadataValue v3 of a group of which only this is known; raises NOT_A_RECORD."""
-    nobody = [MemberMetadata(member_id=str(number)) for number in range(members)]
-    value = GroupMetadataValue(protocol_type=protocol_type, generation=generation, members=nobody)
+    unknown = [MemberMetadata(member_id=str(number)) for number in range(members)]
+    value = GroupMetadataValue(protocol_type=protocol_type, generation=generation, members=unknown)
     return b"\0\3" + encode(value, 3)
 
 
-def _match(
-    pattern: re.Pattern[str], unit: TextRecord, into: PrintedRecords, end: int
-) -> re.Match[str] | None:
-    """The record in a unit; None, and what is left out, where there is none."""
+def _read(pattern: re.Pattern[str], add: Add, unit: TextRecord, into: PrintedRecords) -> None:
+    """Add the record of a unit, or skip its text."""
     text = unit.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     whole = text.removesuffix("\n")
     # Metadata may have line breaks, and behind a record there may be lines of a logger.
@@ -111,9 +103,12 @@ def _match(
     while size >= 0:
         found = pattern.match(whole[:size])
         if found is not None:
-            into.leave(whole[size:], unit.position)
-            return found
+            into.skip_text(whole[size:], unit.position)
+            try:
+                add(found, into, into.order + unit.position)
+            except NOT_A_RECORD:  # a number or a name that fits into no record
+                into.skip_text(found[0], unit.position)
+            return
         size = whole.rfind("\n", 0, size)
-    is_last = unit.position + len(unit.data) >= end and unit.position > 0
-    into.leave(text, unit.position, is_last=is_last and text == whole)
-    return None
+    is_last = into.is_last(unit) and unit.position > 0 and text == whole
+    into.skip_text(text, unit.position, is_last=is_last)

@@ -1,8 +1,9 @@
-"""Cut files into ranges, and read a range whatever its format: runs in Spark's Python workers."""
+"""Split files into ranges, and read a range of any format: runs in Spark's Python workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -33,19 +34,21 @@ OTHER_TOPIC = "other-topic"
 """Format of the part of a dump that is not of ``__consumer_offsets``."""
 REASON_OTHER_TOPIC = f"dump of another topic than {TOPIC}"
 
-_BETWEEN = {
-    formats.OFFSETS_JSON.name: JSON_OBJECTS,
-    formats.GROUPS_JSON.name: JSON_OBJECTS,
-    formats.OFFSETS_TEXT.name: OFFSET_LINES,
-    formats.GROUPS_TEXT.name: GROUP_LINES,
-    **{kind.name: BATCHES for kind in formats.DUMPS},
+ReadBlock = Callable[[list[TextRecord], PrintedRecords], None]
+TEXT_READERS: dict[str, tuple[re.Pattern[bytes], ReadBlock]] = {
+    formats.OFFSETS_JSON.name: (JSON_OBJECTS, formatter_json.read_units),
+    formats.GROUPS_JSON.name: (JSON_OBJECTS, formatter_json.read_units),
+    formats.OFFSETS_TEXT.name: (OFFSET_LINES, formatter_text.read_offsets),
+    formats.GROUPS_TEXT.name: (GROUP_LINES, formatter_text.read_groups),
+    **{kind.name: (BATCHES, dump_log.read_units) for kind in formats.DUMPS},
 }
+"""By format: the pattern between two records, and the reader of a block of them."""
 _DUMPS = tuple(kind.name for kind in formats.DUMPS)
 Row = Mapping[str, Any]
 
 
 class RemoteRange(NamedTuple):
-    """Bytes of a file that only Spark can read: a row's ``content``, which its range is of."""
+    """Bytes of a file that only Spark can read: the ``content`` of a row."""
 
     data: bytes
     at: int
@@ -57,7 +60,7 @@ class RemoteRange(NamedTuple):
 
 
 def parts(row: Row, settings: Any = None) -> Iterator[Content]:
-    """What there is in a row of ``schema.SPLITS``; ``settings`` are those of a live cluster.
+    """The content of a row of ``schema.SPLITS``; ``settings`` are those of a live cluster.
 
     Raises OSError where a file can't be read.
     """
@@ -83,7 +86,7 @@ def _opened(row: Row) -> IO[bytes]:
 
 
 def _place(row: Row) -> tuple[int, int]:
-    """Where the bytes that are there begin in the file, and its size."""
+    """Start of the available bytes in the file, and the file's size."""
     content = row.get("content")
     return (0, Path(row["path"]).stat().st_size) if content is None else content[1:3]
 
@@ -91,24 +94,17 @@ def _place(row: Row) -> tuple[int, int]:
 def _text_parts(row: Row) -> Iterator[Content]:
     at, size = _place(row)
     with _opened(row) as file:
-        for block in units(file, row["start"], row["end"], _BETWEEN[row["format"]]):
+        for block in units(file, row["start"], row["end"], TEXT_READERS[row["format"]][0]):
             placed = [TextRecord(at + unit.position, unit.data) for unit in block]
             yield read_block(placed, row["format"], row["order"], size)
 
 
 def read_block(block: list[TextRecord], kind: str, order: int, end: int) -> RecordBlock:
-    """The records of some units of a text of that format, which is ``end`` bytes long."""
-    into = PrintedRecords()
-    if kind in _DUMPS:
-        dump_log.read_units(block, into, end)
-    elif kind == formats.OFFSETS_TEXT.name:
-        formatter_text.read_offsets(block, into, order, end)
-    elif kind == formats.GROUPS_TEXT.name:
-        formatter_text.read_groups(block, into, order, end)
-    else:
-        formatter_json.read_units(block, into, order, end)
-    size = sum(len(unit.data) for unit in block)
-    return RecordBlock(block[0].position, size, into.decoded(), into.all_notes())
+    """The records of a block of a text of that format, which is ``end`` bytes long."""
+    into = PrintedRecords(order, end)
+    _, read = TEXT_READERS[kind]
+    read(block, into)
+    return into.block(block[0].position, sum(len(unit.data) for unit in block))
 
 
 # --- ranges --------------------------------------------------------------------------------------
@@ -124,7 +120,7 @@ def split_rows(tables: Iterable[Any]) -> Iterator[Any]:
 
 
 def split_of(file: InputFile) -> dict[str, Any]:
-    """The row of ``schema.SPLITS`` that stands for a whole file."""
+    """The row of ``schema.SPLITS`` of a whole file."""
     is_cluster = file.format == formats.CLUSTER.name
     return {
         "path": file.path,
@@ -167,7 +163,7 @@ def _even(row: Row, start: int, end: int) -> Iterator[dict[str, Any]]:
 
 
 def section(name: str) -> dict[str, Any]:
-    """What the name of a dumped file says about a part of the dump."""
+    """Fields of the row that the name of a dumped file decides."""
     found = SEGMENT.search(name)
     if found is None:
         return {}

@@ -1,7 +1,7 @@
-"""Put records that were printed back into bytes, so that one decoder reads every input.
+"""Encode printed records again, so that one decoder reads every input.
 
-What a text doesn't tell is filled in with what stands for "not known" in the record's format, and
-the columns that come from it are emptied later (``kgtool.analysis.missing_data``).
+Fields that a text lacks get the value that stands for "unknown" in the record's format; columns
+made of them are emptied later (``kgtool.analysis.missing_data``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.decode.batches import LogRecords
+from kgtool.analysis.decode.batches import LogRecords, RecordBlock
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import View
+from kgtool.analysis.input.readers.text_ranges import TextRecord
 from kgtool.errors import EncodeError
 from kgtool.records.json_converter import key_bytes, value_bytes
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
@@ -35,7 +36,7 @@ _NOISE = re.compile(
     | OpenJDK\ | Picked\ up\ \w+:""",
     re.VERBOSE,
 )
-"""What tools, loggers and the JVM print besides records."""
+"""Lines of tools, loggers and the JVM between the records."""
 
 _int16 = struct.Struct(">h").pack
 _int32 = struct.Struct(">i").pack
@@ -47,35 +48,37 @@ _LIMIT = 1 << 63
 NOT_A_RECORD: Final = (
     ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error, EncodeError,
 )  # fmt: skip
-"""What is raised where something printed is no record."""
+"""Errors for text that is not a record."""
 
 
 class Epochs(NamedTuple):
-    """What a batch says about who wrote it."""
+    """Epochs in a batch's header."""
 
     leader: int
     producer: int
 
 
 class PrintedRecords:
-    """Records of one file, of one partition, in the order of its log."""
+    """Records of one block of a text file, in log order.
 
-    def __init__(self) -> None:
+    :param order: added to a record's position in the file to make its offset.
+    :param end: size of the file.
+    """
+
+    def __init__(self, order: int, end: int) -> None:
+        self.order, self._end = order, end
         self.notes: list[Note] = []
         self._rows: list[tuple[int, ...]] = []
         self._epochs: list[Epochs | None] = []
         self._parts: list[bytes] = []
         self._counts: dict[tuple[str, bool], list[int]] = {}
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def add(
         self, log_offset: int, timestamp_ms: int, key: bytes, value: bytes | None,
         *, producer_id: int = -1, transactional: bool = False, control: bool = False,
         epochs: Epochs | None = None,
     ) -> None:  # fmt: skip
-        """Take a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
+        """Add a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
         for number in (log_offset, timestamp_ms, producer_id, *(epochs or ())):
             if not -_LIMIT <= number < _LIMIT:
                 raise ValueError(f"{number} is not a 64-bit number")
@@ -88,13 +91,17 @@ class PrintedRecords:
             )
         )  # fmt: skip
 
-    def lose(self, reason: str, position: int, *, damage: bool = True) -> None:
-        """Count a record that can't be used; where the first of each reason is, is kept."""
+    def is_last(self, unit: TextRecord) -> bool:
+        """Whether the file ends with this record."""
+        return unit.position + len(unit.data) >= self._end
+
+    def skip(self, reason: str, position: int, *, damage: bool = True) -> None:
+        """Count an unusable record; the first position of each reason is kept."""
         count = self._counts.setdefault((reason, damage), [0, position])
         count[0] += 1
 
-    def leave(self, text: str, position: int, *, is_last: bool = False) -> None:
-        """Leave out text that is not a record: noise, the torn end of a file, or damage."""
+    def skip_text(self, text: str, position: int, *, is_last: bool = False) -> None:
+        """Skip text that is not a record: noise, the torn end of a file, or damage."""
         stopped = _STOPPED.search(text)
         if stopped:
             self.notes.append(Note(REASON_STOPPED.format(stopped[1].strip()[:200]), position))
@@ -102,25 +109,24 @@ class PrintedRecords:
         if all(_NOISE.match(line) for line in text.splitlines()):
             return
         reason = REASON_CUT_OFF if is_last else REASON_MALFORMED
-        self.lose(reason, position, damage=not is_last)
+        self.skip(reason, position, damage=not is_last)
 
-    def all_notes(self) -> list[Note]:
-        """What was lost, one note a reason."""
-        counted = [
-            Note(reason, position, 0, count, damage)
-            for (reason, damage), (count, position) in self._counts.items()
+    def block(self, position: int, size: int) -> RecordBlock:
+        """The records, and one note for each reason to skip some."""
+        skipped = [
+            Note(reason, at, 0, count, damage)
+            for (reason, damage), (count, at) in self._counts.items()
         ]
-        return [*self.notes, *counted]
+        return RecordBlock(position, size, self._records(), [*self.notes, *skipped])
 
-    def decoded(self) -> LogRecords:
-        """What was collected, as a chunk of a segment would be read."""
+    def _records(self) -> LogRecords:
         table = np.array(self._rows, dtype=np.int64).reshape(-1, _COLUMNS)
         log_offset, at_ms, producer, transactional, control, key, value = table.T
         sizes = key + np.maximum(value, 0)
         ends = np.cumsum(sizes)
         key_at = ends - sizes
-        told = None not in self._epochs
-        epochs = np.array(self._epochs if told else [], dtype=np.int64).reshape(-1, 2)
+        has_epochs = None not in self._epochs
+        epochs = np.array(self._epochs if has_epochs else [], dtype=np.int64).reshape(-1, 2)
         return LogRecords(
             view=View(b"".join(self._parts)),
             log_offset=log_offset,
@@ -132,8 +138,8 @@ class PrintedRecords:
             key_size=key,
             value_at=key_at + key,
             value_size=value,
-            leader_epoch=epochs[:, 0] if told else None,
-            producer_epoch=epochs[:, 1] if told else None,
+            leader_epoch=epochs[:, 0] if has_epochs else None,
+            producer_epoch=epochs[:, 1] if has_epochs else None,
         )
 
 
@@ -142,7 +148,7 @@ def marker(kind: int) -> tuple[bytes, bytes]:
     return _int16(0) + _int16(kind), bytes(6)
 
 
-# What follows raises one of NOT_A_RECORD for text, numbers or JSON that fit into no record.
+# These raise one of NOT_A_RECORD for text, numbers or JSON that fit into no record.
 
 
 def offset_key(group: str, topic: str, partition: int, number: int = 1) -> bytes:
