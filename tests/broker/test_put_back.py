@@ -23,16 +23,16 @@ from tests.broker.test_commits_in_doubt import (
     NEW,
     OFFSET_FETCH,
     OLD,
-    Scene,
+    DoubtfulCommit,
+    doubtful,
     proxied,
-    scene,
 )
 from tests.changes.world import commit, seen
 from tests.support import clients
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan
 
-__all__ = ["proxied", "scene"]
+__all__ = ["proxied", "doubtful"]
 
 LIST_OFFSETS, OFFSET_DELETE = 2, 47
 EPOCH = 7
@@ -203,28 +203,28 @@ def test_a_living_group_is_told_of_as_member(cluster: Sandbox, kgtool: Kgtool, t
         member.close()
 
 
-def test_a_group_in_use_is_not_removed_by_undo(scene: Scene, outcome: Outcome) -> None:
+def test_a_group_in_use_is_not_removed_by_undo(doubtful: DoubtfulCommit, outcome: Outcome) -> None:
     """Undo of a reset that made the group: another client has committed before it goes."""
-    reset = ["reset-offsets", "--group", scene.name, "--topic", scene.topic, "--to-offset"]
-    scene.quietly(*reset, str(NEW), "--create", "--execute", "--yes")
-    other = filled(scene.bootstrap, clients.unique("other"))
+    reset = ["reset-offsets", "--group", doubtful.name, "--topic", doubtful.topic, "--to-offset"]
+    doubtful.quietly(*reset, str(NEW), "--create", "--execute", "--yes")
+    other = filled(doubtful.bootstrap, clients.unique("other"))
 
     def meanwhile() -> None:
-        clients.commit(scene.bootstrap, scene.name, {(other, 0): 3})
+        clients.commit(doubtful.bootstrap, doubtful.name, {(other, 0): 3})
 
-    scene._undo = lambda: ["undo", "last"]  # type: ignore[method-assign]
+    doubtful._undo = lambda: ["undo", "last"]  # type: ignore[method-assign]
     # Its answer still says "no offsets": the commit comes just before the group would go.
     plan = Plan(*(Fault("watch", broker, api=OFFSET_FETCH, at=READ_BACK, hook=meanwhile)
-                  for broker in scene.brokers))  # fmt: skip
+                  for broker in doubtful.brokers))  # fmt: skip
     with outcome("What changes while undo works", "another client commits", "undo") as cell:
-        done = scene.run("undo", plan)
+        done = doubtful.run("undo", plan)
         assert plan.struck == 1, done.text
         assert done.status == 0, done.text
-        assert clients.committed(scene.bootstrap, scene.name) == {(other, 0): 3}, done.text
+        assert clients.committed(doubtful.bootstrap, doubtful.name) == {(other, 0): 3}, done.text
         cell.says("its offset stays, 0")
-    journals = [p.read_text() for p in (scene.folder / "journal").glob("*.jsonl")]
+    journals = [p.read_text() for p in (doubtful.folder / "journal").glob("*.jsonl")]
     (undone,) = [text for text in journals if '"command": "undo"' in text or '"undo"' in text]
-    assert scene.name in undone
+    assert doubtful.name in undone
 
 
 READ_BACK = 3
@@ -237,21 +237,21 @@ def with_list_offsets_code(code: int) -> Callable[[bytes], bytes]:
 
 
 @pytest.mark.parametrize("command", ["undo", "restore"])
-def test_a_range_that_is_not_known_is_not_fine(scene: Scene, command: str) -> None:
-    argv = getattr(scene, f"_{command}")()
-    setattr(scene, f"_{command}", lambda: argv)
+def test_a_range_that_is_not_known_is_not_fine(doubtful: DoubtfulCommit, command: str) -> None:
+    argv = getattr(doubtful, f"_{command}")()
+    setattr(doubtful, f"_{command}", lambda: argv)
 
     def silent() -> Plan:
         rewrite = with_list_offsets_code(56)  # KAFKA_STORAGE_ERROR: asked again, for ever
         return Plan(*(Fault("rewrite", broker, api=LIST_OFFSETS, times=999, rewrite=rewrite)
-                      for broker in scene.brokers))  # fmt: skip
+                      for broker in doubtful.brokers))  # fmt: skip
 
-    done = scene.run(command, silent(), 4000)
+    done = doubtful.run(command, silent(), 4000)
     assert (done.status, done.error) == (1, "RANGE_UNKNOWN"), done.text
     assert done.offset == OLD
     assert done.commits == 0
     argv.append("--force")
-    forced = scene.run(command, silent(), 4000)
+    forced = doubtful.run(command, silent(), 4000)
     assert (forced.status, forced.offset) == (0, NEW), forced.text
 
 
@@ -288,19 +288,21 @@ def _all(topic: str) -> Any:
     return (TopicSpec(topic),)
 
 
-def test_a_topic_that_is_re_created_between_look_and_write(scene: Scene, outcome: Outcome) -> None:
+def test_a_topic_that_is_re_created_between_look_and_write(
+    doubtful: DoubtfulCommit, outcome: Outcome
+) -> None:
     """Nothing that kgtool reads could show it: the broker itself refuses the old id."""
 
     def meanwhile() -> None:
-        recreate(scene.bootstrap, scene.topic)
-        scene.commit(OLD)
+        recreate(doubtful.bootstrap, doubtful.topic)
+        doubtful.commit(OLD)
 
     # OffsetFetch: the plan, the look under the lock, the look before the commit.
     plan = Plan(*(Fault("watch", broker, api=OFFSET_FETCH, at=2, hook=meanwhile)
-                  for broker in scene.brokers))  # fmt: skip
+                  for broker in doubtful.brokers))  # fmt: skip
     table = "A topic that is re-created between look and write"
     with outcome(table, "re-created", "reset-offsets") as cell:
-        done = scene.run("reset-offsets", plan)
+        done = doubtful.run("reset-offsets", plan)
         assert done.struck == 1, done.text
         assert done.offset == OLD, done.text
         assert (done.status, done.error) == (1, "TOPIC_RECREATED"), done.text
