@@ -157,12 +157,13 @@ def test_workers_whose_disks_are_their_own(tmp_path: Path) -> None:
 
     class Far:
         session = None
+        driver_tables = ("live",)
 
         def write(self, *_: Any) -> None:
             pass
 
     one = Analysis(Far(), [], broker_settings.settings_from(None, "4.1", None, None))  # type: ignore[arg-type]
-    one._made.add("live")
+    one._folded = one.engine
     with pytest.raises(AnalysisError, match="name a URL that every worker can write to"):
         write_tables(one, out_place(None, str(tmp_path / "out"), overwrite=False), ["live"])
     assert not (tmp_path / "out" / "live").exists()
