@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgtool.api import arguments
 from kgtool.api.connection import AdminConnection, warn
-from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, ItemResult, PlanRun, size
-from kgtool.changes.cleanup.criteria import Criteria
-from kgtool.changes.cleanup.plan import make_plan
-from kgtool.changes.cleanup.plan_file import CleanupPlan, write
-from kgtool.changes.cleanup.plan_reader import read
-from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.policy import Guard, Origin
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms, token
 from kgtool.model import Listing
-from kgtool.queries.groups.list import list_groups
+
+if TYPE_CHECKING:
+    from kgtool.changes.cleanup.apply import ItemResult
+    from kgtool.changes.cleanup.plan_file import CleanupPlan
 
 
 class CleanupMethods(AdminConnection):
@@ -45,6 +43,11 @@ class CleanupMethods(AdminConnection):
         :param path: the file to write, for review and ``kgtool cleanup apply``. An existing file
             is kept if no group could be read.
         """
+        from kgtool.changes.cleanup.criteria import Criteria
+        from kgtool.changes.cleanup.plan import make_plan
+        from kgtool.changes.cleanup.plan_file import write
+        from kgtool.queries.groups.list import list_groups
+
         criteria = Criteria(idle_ms, no_lag, generated, unsubscribed, orphaned, rebuild)
         named = None if groups is None else arguments.names(groups)
         with self._long_session() as session:
@@ -83,6 +86,10 @@ class CleanupMethods(AdminConnection):
         :raises Blind: ``__consumer_offsets`` can't be read for any group, without ``allow_blind``.
         :raises OtherCluster: the plan is about another cluster.
         """
+        from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, PlanRun, size
+        from kgtool.changes.cleanup.plan_reader import read
+        from kgtool.changes.cleanup.progress import PlanProgress
+
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
         with self._long_session() as session:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kgtool.api import arguments
 from kgtool.api.arguments import Goal, Topics
@@ -18,17 +19,7 @@ from kgtool.api.cleanup import CleanupMethods
 from kgtool.api.connection import warn
 from kgtool.api.reads import ReadMethods
 from kgtool.api.restore import RestoreMethods
-from kgtool.changes.groups import config_plan, delete, members
-from kgtool.changes.groups.configs import describe_group_configs
-from kgtool.changes.groups.members import MemberChoice, MemberRemoval
-from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
-from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
-from kgtool.changes.offsets.keep import GroupKeep, journaled_keep, plan_keep
-from kgtool.changes.plan_rows import open_rows, settle
-from kgtool.changes.reset.execute import execute_resets
-from kgtool.changes.reset.plan import plan_resets
-from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
 from kgtool.model import (
@@ -38,6 +29,11 @@ from kgtool.model import (
     ItemError,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from kgtool.changes.groups.members import MemberRemoval
+    from kgtool.changes.offsets.keep import GroupKeep
+    from kgtool.changes.reset.targets import GroupReset, ResetRequest
 
 
 class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
@@ -78,6 +74,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param create: create the group if it does not exist.
         :param force: also where a transaction is pending.
         """
+        from kgtool.changes.reset.targets import ResetRequest, Strategy
+
         numbers = {at: arguments.number(at, value) for at, value in offsets.items()}
         strategy = Strategy("from-file", offsets={group: numbers})
         request = ResetRequest((group,), strategy, None, create, force)
@@ -104,6 +102,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             does not revert the rest.
         :raises UsageError: not exactly one of the three was given.
         """
+        from kgtool.changes.reset.targets import ResetRequest
+
         strategy = arguments.strategy(to, shift_by, like)
         scope = None if topics is None else tuple(arguments.specs(topics))
         names = tuple(arguments.names(groups))
@@ -114,6 +114,10 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         self, operation: str, request: ResetRequest, *, dry_run: bool, all_or_nothing: bool = False,
         refine: Callable[[list[GroupReset]], list[GroupReset]] = list,
     ) -> list[GroupReset]:  # fmt: skip
+
+        from kgtool.changes.plan_rows import settle
+        from kgtool.changes.reset.execute import execute_resets
+        from kgtool.changes.reset.plan import plan_resets
 
         force, create = request.force, request.can_create
         with self._call() as session, self._change(
@@ -147,6 +151,10 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param all_or_nothing: delete nothing if one of the groups can't be deleted. A later
             failure does not revert the rest.
         """
+        from kgtool.changes.groups import delete
+        from kgtool.changes.hidden_offsets import HiddenOffsets
+        from kgtool.changes.plan_rows import settle
+
         names = arguments.names(groups)
         with self._call() as session:
             hidden = HiddenOffsets(names, warn, refuse=not force)
@@ -184,6 +192,9 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param all_or_nothing: delete nothing if one of the offsets can't be deleted. A later
             failure does not revert the rest.
         """
+        from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+        from kgtool.changes.plan_rows import settle
+
         requests = {group: arguments.specs(topics)}
         with self._call() as session:
             if dry_run:
@@ -211,6 +222,9 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
 
         :raises KgError: the current configs can't be read; nothing was changed.
         """
+        from kgtool.changes.groups import config_plan
+        from kgtool.changes.groups.configs import describe_group_configs
+
         with self._call() as session, self._change(session, "configs") as change:
             if not dry_run:
                 change.lock([group])
@@ -240,6 +254,9 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param all_or_nothing: keep nothing if one of the offsets can't be kept. A later failure
             does not revert the rest.
         """
+        from kgtool.changes.offsets.keep import journaled_keep, plan_keep
+        from kgtool.changes.plan_rows import open_rows, settle
+
         names = arguments.names(groups)
         with (
             self._call() as session,
@@ -272,6 +289,9 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :raises KgError: the group does not exist or is of a type whose members can't be removed;
             with ``all_or_nothing`` also: there is no such member.
         """
+        from kgtool.changes.groups import members
+        from kgtool.changes.groups.members import MemberChoice
+
         choice = MemberChoice(
             tuple(arguments.names(instance_ids, "instance_ids")),
             tuple(arguments.names(member_ids, "member_ids")),

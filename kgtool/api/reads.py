@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.api import arguments
 from kgtool.api.arguments import Topics
 from kgtool.api.connection import AdminConnection
-from kgtool.changes import raw_request as raw
-from kgtool.changes.explain import Explanation, explain_group
-from kgtool.changes.groups.configs import GroupConfig, describe_group_configs
 from kgtool.changes.policy import Guard
-from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY, Operation
 from kgtool.clock import now_ms
 from kgtool.errors import KgError
@@ -27,25 +23,20 @@ from kgtool.model import (
     TopicPartition,
     TopicSpec,
 )
-from kgtool.protocol.as_json import to_json
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
-from kgtool.protocol.schema import changes
-from kgtool.queries.cluster.coordinators import Placement, locate_groups
-from kgtool.queries.doctor.examine import Diagnosis, DoctorOptions, diagnose
-from kgtool.queries.groups.describe import describe_groups
-from kgtool.queries.groups.list import list_groups
-from kgtool.queries.groups.share_and_streams import (
-    OtherGroup,
-    describe_other_groups,
-    describe_other_offsets,
-)
-from kgtool.queries.log.expiry import Expiry, Question, find_expiries
-from kgtool.queries.log.export import ExportDirectory, Exported, export
-from kgtool.queries.offsets.describe import describe_offsets
-from kgtool.queries.offsets.fetch import fetch_committed
-from kgtool.queries.peek import CommittedPosition, PeekedRecord, find_positions, read_around
-from kgtool.retention.generated_names import family
 from kgtool.text import DAY_MS
+
+if TYPE_CHECKING:
+    from kgtool.changes import raw_request as raw
+    from kgtool.changes.explain import Explanation
+    from kgtool.changes.groups.configs import GroupConfig
+    from kgtool.client.cluster import Cluster
+    from kgtool.queries.cluster.coordinators import Placement
+    from kgtool.queries.doctor.examine import Diagnosis
+    from kgtool.queries.groups.share_and_streams import OtherGroup
+    from kgtool.queries.log.expiry import Expiry
+    from kgtool.queries.log.export import Exported
+    from kgtool.queries.peek import PeekedRecord
 
 
 class Reply(NamedTuple):
@@ -72,6 +63,8 @@ class ReadMethods(AdminConnection):
         :param states: only groups in these states (``"Empty"``, ``"Stable"``, …), in any case.
         :param types: only groups of these types: classic, consumer, share, streams.
         """
+        from kgtool.queries.groups.list import list_groups
+
         wanted = arguments.names(states, "states"), arguments.names(types, "types")
         return self._run(list_groups(self._cluster, *wanted, complete=True))
 
@@ -114,6 +107,8 @@ class ReadMethods(AdminConnection):
 
         :raises KgError: the group's offsets can't be read.
         """
+        from kgtool.queries.offsets.fetch import fetch_committed
+
         found = self._run(fetch_committed(self._cluster, [group]))[group]
         if isinstance(found, KgError):
             raise found
@@ -132,6 +127,8 @@ class ReadMethods(AdminConnection):
 
     def coordinators(self, groups: Iterable[str]) -> dict[str, Placement]:
         """Return each group's partition of ``__consumer_offsets``, leader, ISR and coordinator."""
+        from kgtool.queries.cluster.coordinators import locate_groups
+
         found = self._run(locate_groups(self._cluster, arguments.names(groups)))
         return {placement.group: placement for placement in found.placements}
 
@@ -140,6 +137,8 @@ class ReadMethods(AdminConnection):
 
         Needs DESCRIBE_CONFIGS on the groups, and Kafka ≥ 4.0.
         """
+        from kgtool.changes.groups.configs import describe_group_configs
+
         return self._run(describe_group_configs(self._cluster, arguments.names(groups)))
 
     def export(self, folder: str | Path) -> Exported:
@@ -150,6 +149,8 @@ class ReadMethods(AdminConnection):
 
         :raises ConfigError: the folder holds something else.
         """
+        from kgtool.queries.log.export import ExportDirectory, export
+
         directory = ExportDirectory(Path(folder))
         with self._long_session() as session:
             return session.run(export(session.cluster, directory, now_ms()))
@@ -162,6 +163,8 @@ class ReadMethods(AdminConnection):
         are ms since the epoch. What can't be found out is in ``errors``; a group that does not
         exist has it in ``description.error``.
         """
+        from kgtool.changes.explain import explain_group
+
         return self._run(explain_group(self._cluster, group, now_ms()))
 
     def doctor(
@@ -178,6 +181,9 @@ class ReadMethods(AdminConnection):
         :param within_ms: warn of offsets that expire within so many ms.
         :raises KgError: no broker answered.
         """
+        from kgtool.queries.doctor.examine import DoctorOptions, diagnose
+        from kgtool.retention.generated_names import family
+
         named = None if groups is None else arguments.names(groups)
         kinds: dict[str, str] = {}
         errors: list[ItemError] = []
@@ -211,6 +217,8 @@ class ReadMethods(AdminConnection):
         :raises UsageError: ``before`` or ``after`` is not a whole number from 0 on.
         :raises KgError: the group has no committed offset, or they can't be read.
         """
+        from kgtool.queries.peek import CommittedPosition, find_positions, read_around
+
         specs = [] if topics is None else arguments.specs(topics)
         before, after = arguments.whole("before", before), arguments.whole("after", after)
         found: dict[TopicPartition, list[PeekedRecord] | KgError] = {}
@@ -250,6 +258,9 @@ class ReadMethods(AdminConnection):
         :raises KgError: its broker can't be found.
         :raises PolicyRefused: it may not be made.
         """
+        from kgtool.changes import raw_request as raw
+        from kgtool.protocol.schema import changes
+
         name = raw.find_api(api)
         raw.check_version(name, version)
         with self._call() as session:
@@ -269,6 +280,8 @@ class ReadMethods(AdminConnection):
 
 
 def _reply(answer: raw.Answer, version: int) -> Reply:
+    from kgtool.protocol.as_json import to_json
+
     if isinstance(answer.reply, KgError):
         error = ItemError.of(answer.reply, Target(broker=answer.broker))
         return Reply(answer.broker, version, None, error)
@@ -276,6 +289,8 @@ def _reply(answer: raw.Answer, version: int) -> Reply:
 
 
 def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupDescription]]:
+    from kgtool.queries.groups.describe import describe_groups
+
     found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
     for other in (yield from _others(cluster, found)):
         found[other.description.group] = other.description
@@ -284,6 +299,8 @@ def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupD
 
 def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operation[list[OtherGroup]]:
     """Find the share and streams groups among those that seem to be missing."""
+    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
+
     missing = [g for g, d in found.items() if d.error and d.error.code == GROUP_ID_NOT_FOUND]
     others = (yield from describe_other_groups(cluster, missing)) if missing else {}
     return [other for other in others.values() if isinstance(other, OtherGroup)]
@@ -297,6 +314,9 @@ def _offsets(
     committed: bool,
     clock: Callable[[], int] | None,
 ) -> Operation[dict[str, GroupOffsets]]:
+    from kgtool.queries.groups.share_and_streams import describe_other_offsets
+    from kgtool.queries.offsets.describe import describe_offsets
+
     listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
     found = {one.description.group: one for one in listed}
     others = yield from _others(cluster, {name: one.description for name, one in found.items()})
@@ -313,6 +333,9 @@ def _offsets(
 def _expiries(
     cluster: Cluster, groups: list[str], now_ms: int
 ) -> Operation[dict[str, dict[TopicPartition, Expiry]]]:
+    from kgtool.queries.log.expiry import Question, find_expiries
+    from kgtool.queries.offsets.fetch import fetch_committed
+
     described = yield from _describe(cluster, groups)
     committed = yield from fetch_committed(cluster, groups)
     questions = [

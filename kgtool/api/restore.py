@@ -8,32 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.api import arguments
 from kgtool.api.connection import AdminConnection, warn
-from kgtool.changes.groups.config_plan import apply as change_configs
-from kgtool.changes.groups.config_plan import check as check_configs
-from kgtool.changes.journal import history
-from kgtool.changes.journal.change import Change
-from kgtool.changes.journal.history import JournalEntry
-from kgtool.changes.restore import backup, from_journal
-from kgtool.changes.restore.backup import (
-    BackupSelection,
-    BackupWriter,
-    header_of,
-    open_backup,
-    save,
-)
-from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy
-from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
-from kgtool.changes.restore.run import Restorer, parts
-from kgtool.changes.snapshot import read_groups
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError
-from kgtool.net.session import Session
+
+if TYPE_CHECKING:
+    from kgtool.changes.journal.change import Change
+    from kgtool.changes.journal.history import JournalEntry
+    from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy
+    from kgtool.changes.restore.diff import DiffRow
+    from kgtool.net.session import Session
 
 _GROUPS_AT_ONCE = 250
 
@@ -77,6 +66,8 @@ class RestoreMethods(AdminConnection):
         Times are ms since the epoch; ``groups`` and ``changes`` are counts. Files that are not
         journals are left out. No broker is asked.
         """
+        from kgtool.changes.journal import history
+
         return history.entries(self._journals, lambda problem: None)
 
     def undo(
@@ -101,6 +92,10 @@ class RestoreMethods(AdminConnection):
         :raises KgError: there is no such journal, it is undone already, it is another cluster's,
             or it can't be undone (``remove_members``).
         """
+        from kgtool.changes.journal import history
+        from kgtool.changes.restore import from_journal
+        from kgtool.changes.restore.decide import RestorePolicy
+
         policy = RestorePolicy(force=force, exact=True, as_member=as_member)
         with self._long_session() as session:
             if journal == "last":
@@ -126,6 +121,8 @@ class RestoreMethods(AdminConnection):
         :raises UsageError: the file exists, and ``overwrite`` is not given.
         :raises BackupError: it can't be written.
         """
+        from kgtool.changes.restore.backup import BackupWriter, header_of, save
+
         out = Path(path)
         if out.exists() and not overwrite:
             raise UsageError(f"The file {out} exists: overwrite=True replaces it.")
@@ -159,6 +156,10 @@ class RestoreMethods(AdminConnection):
         :raises ConfigError: the file is not a complete backup.
         :raises OtherCluster: it is another cluster's, and ``other_cluster`` is not given.
         """
+        from kgtool.changes.restore import backup, from_journal
+        from kgtool.changes.restore.backup import BackupSelection, open_backup
+        from kgtool.changes.restore.decide import RestorePolicy
+
         found = open_backup(Path(path))
         wanted = None if groups is None else set(arguments.names(groups))
         selecting = BackupSelection(
@@ -182,6 +183,9 @@ class RestoreMethods(AdminConnection):
         :raises ConfigError: the file is neither.
         :raises KgError: a group can't be read.
         """
+        from kgtool.changes.restore.diff import GroupFile, compare
+        from kgtool.changes.snapshot import read_groups
+
         file = GroupFile(Path(path))
         names = list(file.groups)
         rows: list[DiffRow] = []
@@ -199,6 +203,9 @@ class RestoreMethods(AdminConnection):
 def _undo(
     session: Session, change: Change, entry: JournalEntry, policy: RestorePolicy, dry_run: bool
 ) -> Undone:
+    from kgtool.changes.journal import history
+    from kgtool.changes.restore import from_journal
+
     warnings, damage = from_journal.not_covered(entry.path)
     for warning in warnings:
         warn(warning)
@@ -212,6 +219,11 @@ def _undo(
 def _undo_configs(
     session: Session, change: Change, journal: Path, force: bool, dry_run: bool
 ) -> dict[tuple[str, str], ItemError | None]:
+    from kgtool.changes.groups.config_plan import apply as change_configs
+    from kgtool.changes.groups.config_plan import check as check_configs
+    from kgtool.changes.journal import history
+    from kgtool.changes.restore import from_journal
+
     changes = history.changed_configs(journal)
     if not dry_run:
         change.lock({one.group for one in changes})  # what is compared now is what is changed
@@ -225,6 +237,8 @@ def _restore(
     session: Session, change: Change, desired_groups: Callable[[], Iterable[DesiredGroup]],
     policy: RestorePolicy, dry_run: bool,
 ) -> list[RestoreGroup]:  # fmt: skip
+    from kgtool.changes.restore.run import Restorer, parts
+
     restorer = Restorer(session, policy)
 
     def count() -> tuple[list[str], int]:
