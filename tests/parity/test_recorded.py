@@ -261,12 +261,18 @@ def _ids(module: Any) -> set[str]:
 
 
 def test_every_run_has_a_test() -> None:
-    from tests.cli import test_refusals, test_reset_offsets, test_resetfile, test_tables
+    from tests.cli import test_refusals, test_reset_csv_file, test_reset_offsets, test_tables
     from tests.parity import test_recorded
 
     assert len(RUNS) == 341
     held = set(EXCEPTIONS)
-    for module in (test_refusals, test_reset_offsets, test_resetfile, test_tables, test_recorded):
+    for module in (
+        test_refusals,
+        test_reset_offsets,
+        test_reset_csv_file,
+        test_tables,
+        test_recorded,
+    ):
         held |= _ids(module)
     for test, names in BY_HAND.items():
         path, _, name = test.partition("::")
