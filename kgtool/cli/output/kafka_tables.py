@@ -43,11 +43,23 @@ def table(*columns: tuple[str, Sequence[object], int]) -> str:
 
     Longer values push the rest of their line to the right.
     """
-    cells = []
+    headers, forms, cells = [], [], []
+    count = len(columns[0][1])
     for header, values, size in columns:
-        padded = {value: pad(shown(value), size) for value in set(values)}
-        cells.append([pad(header, size), *[padded[value] for value in values]])
-    return "".join([f"{' '.join(line)}\n" for line in zip(*cells, strict=True)])
+        headers.append(pad(header, size))
+        first = values[0] if values else None
+        if values.count(first) == count:  # the same in every row: part of the line's form
+            forms.append(pad(shown(first), size).replace("%", "%%"))
+        elif isinstance(first, int) and None not in values:
+            forms.append(f"%-{size}s")
+            cells.append(values)
+        else:
+            padded = {value: pad(shown(value), size) for value in set(values)}
+            forms.append("%s")
+            cells.append([padded[value] for value in values])
+    form = " ".join(forms) + "\n"
+    rows = zip(*cells, strict=True) if cells else [()] * count
+    return "".join([" ".join(headers), "\n", *[form % row for row in rows]])
 
 
 def listing(groups: Sequence[Row], with_type: bool, with_state: bool) -> str:
