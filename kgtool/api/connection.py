@@ -78,7 +78,7 @@ class AdminConnection:
                 self._session = None
 
     def _after_fork(self) -> None:
-        """Connect anew in a child process: two on one connection get each other's answers.
+        """Reconnect in a child process: two on one connection get each other's answers.
 
         The parent's is not closed, which would end its TLS and what its selector watches. A lock
         that another of its threads held would never be released.

@@ -35,7 +35,7 @@ from kgtool.analysis.fold.whatif.client_events import FAR
 from kgtool.records.types import GROUP_METADATA
 
 STEP = 1 << 19
-"""Rows that are compacted together, besides those kept of earlier ones."""
+"""Rows that are compacted together, plus those kept from earlier ones."""
 
 
 class GroupRecordTimes(NamedTuple):

@@ -65,7 +65,7 @@ class _Unknown(Exception):
 
 
 class Decision(NamedTuple):
-    """The items of one group for the plan, and what is left out of it."""
+    """The items of one group for the plan, and those left out."""
 
     items: tuple[PlanItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -98,7 +98,7 @@ def clock_skew(newest_ms: int | None, now_ms: int, *, idle: bool) -> str | None:
 def decide_all(
     groups: Iterable[GroupFacts], criteria: Criteria, now_ms: int
 ) -> tuple[tuple[PlanItem, ...], tuple[LeftOut, ...]]:
-    """Decide on many groups: the items of a plan, and what is left out of it."""
+    """Decide on many groups: the items of a plan, and those left out."""
     decisions = [decide(facts, criteria, now_ms) for facts in groups]
     return (
         tuple(item for decision in decisions for item in decision.items),

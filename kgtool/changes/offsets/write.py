@@ -130,7 +130,7 @@ def _is_open(error: KgError | None) -> bool:
 
 
 class _Commits:
-    """The commits of one call: what is left to send, and the outcomes."""
+    """The commits of one call: those still to send, and the outcomes."""
 
     def __init__(
         self, cluster: Cluster, writes: Mapping[str, Writes],

@@ -43,7 +43,7 @@ class DesiredOffset(NamedTuple):
     def wanted(self, topic_id: str | None) -> CommittedOffset | None:
         """Return what to commit for a topic with this id.
 
-        Leader epochs count anew when a topic is created: clients that find the epoch of another
+        Leader epochs start again when a topic is created: clients that find the epoch of another
         topic wait for it, and read nothing.
         """
         then = self.then

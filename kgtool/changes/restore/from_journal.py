@@ -132,7 +132,7 @@ def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
 def plan_configs(
     cluster: Cluster, changes: Sequence[ConfigChange], *, force: bool, option: str = "--force"
 ) -> Operation[list[ConfigItem]]:
-    """Plan to restore the configs before a change, where nobody has changed them since.
+    """Plan to restore the configs before a change, unless they were changed since.
 
     :param option: the name of ``force`` in the hint.
     """

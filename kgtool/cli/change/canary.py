@@ -77,7 +77,7 @@ class Canary:
         return done + [skip(group) for group in groups[at:]]
 
     def may_continue(self, done: int, *, failed: int, skipped: int = 0) -> bool:
-        """Ask after the canary, or stop if it failed and nobody can be asked.
+        """Ask after the canary, or stop if it failed and no one can be asked.
 
         :param done: how many groups are finished, the ``failed`` and ``skipped`` ones included.
         """
