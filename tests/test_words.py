@@ -70,3 +70,19 @@ def test_the_walk_sees_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "some.py"
     file.write_text('"""Nobody."""\nX = f"so {1} nobody"\n')
     assert [line for line, text in _sentences(file) if AVOIDED.search(text)] == [2]
+
+
+def test_names_in_docstrings_exist() -> None:
+    """A module with a name in it, or a name with an underscore; not those of Java's packages."""
+    files = [path for room in ("kgtool", "tests", "tools") for path in (ROOT / room).rglob("*.py")]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    known = {path.parent.name if path.stem == "__init__" else path.stem for path in files}
+    for text in texts.values():
+        known.update(re.findall(r"\w+", re.sub(r'(?s)""".*?"""|``.*?``', "", text)))
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in texts.items()
+        for name in re.findall(r"``([a-z]\w*(?:\.\w+)+|[a-z]+_\w+)(?:\(\))?``", text)
+        if not name.startswith(("java.", "sun.")) and not known.issuperset(name.split("."))
+    ]
+    assert missing == []

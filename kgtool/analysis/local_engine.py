@@ -74,13 +74,11 @@ class LocalEngine(Engine):
         self.driver_tables: dict[str, Any] = {}
         self._here = True
 
-    def read(
-        self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
-    ) -> list[Any]:
+    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
         """Decode the inputs; the notes about them."""
         self._here = sum(file.size for file in files) <= SMALL_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
-        decode = partial(_decode, as_of_ms=as_of_ms, detail=detail)
+        decode = partial(_decode, options=options)
         decoded = [] if rows else [nothing(NO_PARTITION)]
         for blobs in map(list, self._each(decode, rows)):
             decoded += blobs
@@ -244,8 +242,8 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
         yield from (Blob(**row) for row in rows)
 
 
-def _decode(row: dict[str, Any], as_of_ms: int | None, detail: DecodeOptions) -> Iterator[Blob]:
-    return pack(decode_splits([row], as_of_ms, detail, parts))
+def _decode(row: dict[str, Any], options: DecodeOptions) -> Iterator[Blob]:
+    return pack(decode_splits([row], options, parts))
 
 
 def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> Iterator[tuple[str, bytes]]:

@@ -53,9 +53,7 @@ class Engine(Protocol):
     driver_tables: dict[str, Any]
     """Arrow tables that the driver has built."""
 
-    def read(
-        self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
-    ) -> list[Any]:
+    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
         """Decode the inputs; return the notes about them, tables of ``schema.RECORDS``."""
 
     def fold(self, plan: FoldPlan) -> None:
@@ -113,11 +111,12 @@ class Analysis:
     @cached_property
     def notes(self) -> Any:
         """What was read of each file, and what was not. Reads the inputs."""
-        detail = self.options.detail(self.basis.check_interval_ms)._replace(
+        options = self.options.decode(self.basis.check_interval_ms)._replace(
+            as_of_ms=self.as_of_ms, now_ms=time.time_ns() // 1_000_000,
             keep_all=self.overlapping, by_producer=self.basis.rules.new_coordinator,
-            now_ms=time.time_ns() // 1_000_000, already_read=self._already_read,
+            already_read=self._already_read,
         )  # fmt: skip
-        found = self.engine.read(self.files, self.as_of_ms, detail)
+        found = self.engine.read(self.files, options)
         notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
         path = notes.schema.get_field_index("path")
         return notes.set_column(path, "path", notes["path"].cast(pa.string()))

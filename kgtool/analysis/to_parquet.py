@@ -1,9 +1,9 @@
-"""An export's segments as Parquet: Spark's Kafka-source columns, and what the bytes say.
+"""An export's segments as Parquet: the columns of Spark's Kafka source, and decoded columns.
 
-``key, value, topic, partition, offset, timestamp, timestampType`` are what Spark's Kafka source
-gives, so that ``analyze`` and any other reader of such dumps take the files; the others are decoded
-from them. Like ``read_committed``, no record of a transaction that was aborted or is still open is
-there, and no control record: such columns cannot tell one from an ordinary commit.
+``key, value, topic, partition, offset, timestamp, timestampType`` are those of Spark's Kafka
+source, so ``analyze`` and any other reader of such files can read them; the others are decoded from
+key and value. As with ``read_committed``, control records and records of aborted or open
+transactions are left out: these columns can't tell them from ordinary commits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgtool.records.control import ABORT, COMMIT, decode_marker
 
 FOLDER, SEGMENTS = "parquet", "segments"
 ROWS = 50_000
-"""Of a row group: what is in memory at a time, besides the open transactions."""
+"""Rows of a row group; as many are in memory, plus those of open transactions."""
 SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary()),
@@ -51,12 +51,12 @@ SCHEMA = pa.schema(
         pa.field("json", pa.string()),
     ]
 )
-"""``json`` is the value of every record that is no committed offset; null for a null value."""
+"""``json`` is the value of a record that is not a committed offset; null for a null value."""
 Row = tuple[Any, ...]
 
 
 class Written(NamedTuple):
-    """What became of an export."""
+    """The result of a conversion."""
 
     rows: int
     undecoded: int
@@ -64,13 +64,13 @@ class Written(NamedTuple):
     bytes: int
 
 
-def write(export: Path, told: Callable[[int], None] = lambda _bytes: None) -> Written:
+def write(export: Path, progress: Callable[[int], None] = lambda _bytes: None) -> Written:
     """Turn the segments of a finished export into ``parquet/``, partition by partition.
 
-    What was interrupted goes on with the first partition that still has segments.
+    An interrupted conversion continues with the first partition that still has segments.
 
-    :param told: how many bytes of segments have been read.
-    :raises DecodeError: a batch is damaged; its partition's segments are still there.
+    :param progress: is called with the bytes of each batch read.
+    :raises DecodeError: a batch is damaged; its partition's segments are kept.
     """
     target = export / FOLDER
     target.mkdir(exist_ok=True)
@@ -79,11 +79,11 @@ def write(export: Path, told: Callable[[int], None] = lambda _bytes: None) -> Wr
     rows = undecoded = 0
     (export / SEGMENTS).mkdir(exist_ok=True)  # an empty log has none
     for folder in sorted((export / SEGMENTS).iterdir()):
-        # Spark and Hive ignore files whose names begin with an underscore, as the topic's does.
+        # Spark and Hive ignore names that begin with an underscore, as the topic's does.
         file = target / f"{folder.name.lstrip('_')}.parquet"
         part = file.with_suffix(".tmp")
         with parquet.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
-            found = _Partition(folder, told)
+            found = _Partition(folder, progress)
             rows_of = found.read()
             while some := list(islice(rows_of, ROWS)):
                 writer.write_batch(_arrow(some))
@@ -109,14 +109,14 @@ def _arrow(rows: list[Row]) -> Any:
 
 
 class _Partition:
-    """The rows of one partition's segments, in the order in which they took effect."""
+    """The rows of one partition's segments; a transaction's rows come with its end."""
 
-    def __init__(self, folder: Path, told: Callable[[int], None]) -> None:
-        self._folder, self._told = folder, told
+    def __init__(self, folder: Path, progress: Callable[[int], None]) -> None:
+        self._folder, self._progress = folder, progress
         self._topic, _, number = folder.name.rpartition("-")
         self._number = int(number)
         self._open: dict[int, list[Row]] = {}
-        """By producer id: what counts only once its transaction is committed."""
+        """Rows of open transactions, by producer id."""
         self.rows = self.undecoded = 0
 
     def read(self) -> Iterator[Row]:
@@ -128,7 +128,7 @@ class _Partition:
                 at = 0
                 for batch in batches(data):  # type: ignore[arg-type]
                     yield from self._of_batch(data, batch)
-                    self._told(batch.end - at)
+                    self._progress(batch.end - at)
                     at = batch.end
 
     def _of_batch(self, data: Any, batch: Batch) -> Iterator[Row]:

@@ -52,7 +52,7 @@ TOTALS = {"groups": 12_345, "live": len(NAMES), "losses": 0}
 
 
 def rows(name: str) -> Iterator[bytes]:
-    """As ``report_data.rows`` returns them."""
+    """As ``facts.rows`` returns them."""
     names = COLUMNS[name]
     kinds = pa.schema([schema.TABLES[name].arrow().field(each) for each in names])
     found = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in ROWS[name]], kinds)
@@ -67,7 +67,7 @@ def days(retention: int) -> list[dict[str, int]]:
 
 
 def data() -> dict[str, Any]:
-    """As ``report_data.collect`` returns it."""
+    """As ``facts.collect`` returns it."""
     hours = [NOW_MS / 1000 - 3600 * (400 - hour) for hour in range(400)]
     whatif = [
         {"name": name, "is_basis": retention == 7, "days": days(retention),

@@ -231,7 +231,7 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
         target = writer.segment(tmp_path, bytes(data))
         rows = [{"path": str(target), "partition": 0, "start": 0, "end": len(data),
                  "format": "segment"}]  # fmt: skip
-        tables = list(decode_splits(rows, None, DecodeOptions(), parts))
+        tables = list(decode_splits(rows, DecodeOptions(), parts))
         assert sum(table.num_rows for table in tables) > 0
 
 

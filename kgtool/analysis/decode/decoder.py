@@ -51,7 +51,6 @@ Content = Chunk | RecordBlock | Note
 
 def decode_splits(
     rows: Iterable[Mapping[str, Any]],
-    as_of_ms: int | None,
     options: DecodeOptions,
     read: Callable[[Mapping[str, Any]], Iterator[Content]],
 ) -> Iterator[Any]:
@@ -64,16 +63,14 @@ def decode_splits(
         yield file_row(source)
         try:
             for content in read(row):
-                yield from decode_content(source, content, as_of_ms, options)
+                yield from decode_content(source, content, options)
         except OSError as error:
             why = REASON_UNREADABLE.format(str(error.strerror or error).rstrip("."))
             size = row["end"] - row["start"]
             yield from note_rows(source, [Note(why, row["start"], size)])
 
 
-def decode_content(
-    source: Source, content: Content, as_of_ms: int | None, options: DecodeOptions
-) -> Iterator[Any]:
+def decode_content(source: Source, content: Content, options: DecodeOptions) -> Iterator[Any]:
     """Rows of one part of a file."""
     if isinstance(content, Note):
         yield from note_rows(source, [content])
@@ -91,8 +88,8 @@ def decode_content(
     skipped = sum(note.records for note in notes if note.reason not in UNREAD_BATCHES)
     if options.counters is not None:
         options.counters.add(len(times) + skipped, size)
-    if as_of_ms is not None:
-        early = times <= as_of_ms
+    if options.as_of_ms is not None:
+        early = times <= options.as_of_ms
         notes.skip(REASON_AFTER, int((~early).sum()), damage=False)
         records = records.filter(early)
     if len(records.log_offset) or skipped:

@@ -32,6 +32,8 @@ class DecodeOptions(NamedTuple):
     """Progress of the job."""
     keep_all: bool = False
     """Keep every record, because other inputs may have the same ones."""
+    as_of_ms: int | None = None
+    """Later records are left out."""
     now_ms: int | None = None
     """Records more than a day later than this were written with a wrong clock."""
     by_producer: bool = True

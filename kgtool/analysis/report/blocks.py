@@ -1,8 +1,8 @@
-"""The rows of a table as the report carries them: blocks of columns, compressed, as text.
+"""The rows of a table in the report: blocks of columns, compressed, as text.
 
-A block is base64 of gzip of a JSON list with one entry a column: of texts the distinct ones and
-for each row which of them (null: none), of all others the values. Workers make them, so that
-neither the driver nor this process ever holds a table.
+A block is base64 of gzip of a JSON list with one entry a column: for texts, the distinct values and
+each row's index into them (or null); for all others, the values. Workers build the blocks, so the
+driver never holds a table.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 
 ROWS: Final = 10_000
-"""Of a block, at most."""
+"""Maximum rows of a block."""
 TABLE_BYTES: Final = 16 << 20
-"""Of a table's blocks: some 800,000 rows, what a browser still searches in a second or two."""
+"""Maximum size of a table: some 800,000 rows, which a browser searches in a second or two."""
 LONGEST: Final = 300
-"""Characters of a name: Kafka lets a group's have 32,767 bytes."""
+"""Maximum characters of a name; Kafka allows 32,767 bytes for a group's."""
 EXACT: Final = 1 << 53
-"""Up to here a browser's numbers are exact."""
+"""JavaScript's integers are exact up to here."""
 
 
 def blocks(names: Sequence[str], batches: Iterable[Any]) -> Iterator[bytes]:
@@ -35,7 +35,7 @@ def blocks(names: Sequence[str], batches: Iterable[Any]) -> Iterator[bytes]:
 
 
 def bounded(found: Iterable[bytes], most: int = TABLE_BYTES) -> Iterator[bytes]:
-    """The first blocks, up to ``most`` bytes of them; always one."""
+    """The first blocks, up to ``most`` bytes, and at least one."""
     size = 0
     for block in found:
         size += len(block)
@@ -59,5 +59,5 @@ def _column(column: Any) -> list[Any]:
 
 
 def cut(text: str) -> str:
-    """A name with an ellipsis where it is too long to be shown."""
+    """A name, cut off with an ellipsis if it is too long."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

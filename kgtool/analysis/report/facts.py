@@ -1,6 +1,6 @@
-"""What the HTML report shows: a dictionary that fits into JSON, and the rows of the tables.
+"""The content of the HTML report: a dictionary of totals for JSON, and the rows of the tables.
 
-The dictionary is totals; the rows come as blocks (``report_rows``), those that matter most first.
+Rows come as ``blocks``, the most important first.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from kgtool.analysis.tables.totals import FAMILIES, merge_families, step_ms
 from kgtool.analysis.words import DAY_MS, duration
 
 BUCKETS = 1500
-"""Of the metrics' charts."""
+"""Maximum points of a metrics chart."""
 MOST_DAYS = 92
-"""Ahead."""
+"""Maximum days of the chart of days ahead."""
 CURVE_DAYS = 366
-"""Of each what-if curve, at most."""
+"""Maximum days of a what-if curve."""
 
 
 class TableView(NamedTuple):
-    """How a table is shown."""
+    """How the report shows a table."""
 
     title: str
     note: str = ""
     best: tuple[tuple[str, str], ...] = ()
-    """Its order: columns, each with a direction; what is missing comes last. No two rows are equal
-    in all of them, or every report would have another order."""
+    """Its order: columns, each with a direction; nulls come last. No two rows are equal in all of
+    these columns, so that every report has the same order."""
     commands: tuple[tuple[str, ...], ...] = ()
-    """What a row's reader may want to run: the first of which all ``{column}`` are known."""
+    """Commands about a row; the first one whose ``{column}`` values are all known is shown."""
 
 
 def _by(*columns: str) -> tuple[tuple[str, str], ...]:
-    """An order; a column with a minus has its greatest values first."""
+    """An order; a minus before a column means descending."""
     return tuple(
         (each.removeprefix("-"), "descending" if each[0] == "-" else "ascending")
         for each in columns
@@ -94,7 +94,7 @@ SHOWN: Final = {
         commands=(("kgtool", "analyze", "{path}", "--table", "quality"),),
     ),
 }  # fmt: skip
-"""The report's tables, in their order, as far as there are such tables."""
+"""The report's tables, in this order; those that were not computed are left out."""
 SPANS: Final = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "longest_gap_ms",
                 "safe_retention_ms")  # fmt: skip
 NAMES: Final = ("group", "family", "topic", "path")
@@ -102,7 +102,7 @@ _LEFT_OUT: Final = ("problems", "topic_id", "days")
 
 
 def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
-    """Everything that the report shows."""
+    """The dictionary of the report."""
     days = days_ahead(analysis.options.horizon_ms)
     facts = summary(analysis, with_whatif=True)
     live = facts["live_offsets"]
@@ -134,7 +134,7 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
 
 
 def rows(analysis: Analysis, name: str) -> Iterator[bytes]:
-    """The blocks of one of the tables, as many as a report has room for."""
+    """The blocks of a table, up to the report's limit."""
     make = partial(blocks.blocks, _names(name))
     found = (
         make([_files(analysis.quality)]) if name == "quality"
@@ -152,7 +152,7 @@ def days_ahead(horizon_ms: int) -> int:
 
 
 def _total(analysis: Analysis, name: str, facts: dict[str, Any]) -> int:
-    """How many rows a table has: most were counted already."""
+    """Number of rows of a table; the summary has counted most."""
     known: dict[str, int] = {
         "live": facts["live_offsets"],
         "losses": sum(row["removed_offsets"] + row["next_offsets"] for row in facts["whatif"]),
@@ -162,7 +162,7 @@ def _total(analysis: Analysis, name: str, facts: dict[str, Any]) -> int:
     }
     if name in known:
         return known[name]
-    # What is put together from several log partitions has fewer rows than they told.
+    # A table whose rows are added up has fewer rows than its log partitions gave.
     return analysis.count(name)
 
 
@@ -172,7 +172,7 @@ def _names(name: str) -> list[str]:
 
 
 def table(name: str, total: int, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """What is said of a table beside its rows."""
+    """The description of a table, without its rows."""
     shown = SHOWN[name]
     return {
         "name": name,
@@ -220,13 +220,13 @@ _KINDS: Final = {
 
 
 def _columns(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[list[Any]]:
-    """Rows as columns, the first one in seconds, as charts want it."""
+    """Rows as columns, the first one in seconds, for charts."""
     first, *others = names
     return [[row[first] / 1000 for row in rows], *[[row[name] for row in rows] for name in others]]
 
 
 def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
-    """The buckets of the metrics' charts: as options, or as many in one as a screen needs."""
+    """Bucket size of the metrics' charts: the option's, or a multiple of it that fits a screen."""
     assert wanted_ms is not None
     curve = facts["growth"]
     step = step_ms(facts["as_of_ms"] - curve[0]["at_ms"]) if curve else 0
@@ -234,7 +234,7 @@ def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
 
 
 def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
-    """In order, and with those in which nothing happened, as far as they are not too many."""
+    """Rows of the last BUCKETS buckets, in order, including empty ones."""
     start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
     rows = metrics.select(COUNTS).add_column(0, "bucket_start_ms", pa.array(start))
     known = {row["bucket_start_ms"]: row for row in sum_rows(rows, ["bucket_start_ms"]).to_pylist()}
@@ -284,6 +284,6 @@ def _scenario(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
 
 
 def _thinned(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every so-manieth day, the last one among them, so that a curve is no longer than a screen."""
+    """At most CURVE_DAYS days, evenly spaced, including the last one."""
     step = -(-len(days) // CURVE_DAYS)
     return days[::-1][::step][::-1] if days else []

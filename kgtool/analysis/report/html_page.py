@@ -1,8 +1,8 @@
-"""The HTML report: one file that needs no network, from what ``report_data`` collected.
+"""The HTML report: one file that needs no network, built from ``facts.collect``.
 
-Names of groups and topics are whatever clients made them. Those that stand in the page are
-escaped, all others are in blocks of data that no browser executes, and the page's own policy lets
-only the two scripts run whose hashes it names, and nothing be loaded from anywhere.
+Names of groups and topics are chosen by clients, so they are not trusted: in the page they are
+escaped, all others are in data blocks that no browser executes, and the page's policy allows only
+its own two scripts, by their hashes, and loads nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kgtool.errors import AnalysisError, UsageError
 
 SCRIPTS = ("report.js", "charts.js", "tables.js", "start.js")
 Rows = Callable[[str], Iterable[bytes]]
-"""The blocks (``report_rows``) of the table of that name."""
+"""Gives the blocks of the table with that name (``facts.rows``)."""
 
 
 def check_file(path: Path, *, overwrite: bool) -> None:
-    """Refuse, before anything is computed, what no report can be written to (UsageError)."""
+    """Raise UsageError if no report can be written to ``path``."""
     if path.is_dir():
         raise UsageError(f"--report {path} is a folder: name a file.")
     if not path.absolute().parent.is_dir():
@@ -45,14 +45,14 @@ def check_file(path: Path, *, overwrite: bool) -> None:
 def write(path: Path, data: Mapping[str, Any], rows: Rows) -> None:
     """Write the report. Raises AnalysisError if that is not possible."""
     try:
-        replace(path.resolve(), page(data, rows))  # what a link points to, not the link
+        replace(path.resolve(), page(data, rows))  # the target of a link, not the link
     except OSError as error:
         raise AnalysisError(f"{path} could not be written: {error.strerror}.") from error
 
 
 def page(data: Mapping[str, Any], rows: Rows) -> Iterator[bytes]:
-    """The whole page, piece by piece."""
-    # The licence asks for its text in every copy.
+    """Yield the page in pieces."""
+    # The licence must be part of every copy.
     uplot = f"/*!\n{_asset('uPlot.LICENSE')}\n*/\n{_asset('uPlot.js')}"
     script = "\n".join(map(_asset, SCRIPTS))
     parts = {
@@ -78,7 +78,7 @@ def page(data: Mapping[str, Any], rows: Rows) -> Iterator[bytes]:
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> bytes:
-    # One pass: what is put in is not looked at again.
+    # One pass: inserted text is not searched again.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template).encode()
 
 
@@ -92,7 +92,7 @@ def _hash(script: str) -> str:
 
 
 def _json(data: Mapping[str, Any]) -> str:
-    """JSON that can't end the element it is in."""
+    """JSON that can't close the element around it."""
     shown = {key: value for key, value in data.items() if key != "summary"}
     text = json.dumps(shown, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

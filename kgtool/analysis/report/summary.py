@@ -1,7 +1,4 @@
-"""The summary: what a tired person wants to know, as a dictionary.
-
-The fold of each log partition counts; here only totals and a few top rows are put together.
-"""
+"""The summary of an analysis as a dictionary, from the totals of every log partition."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merge_families
 
 PROBLEM_FILES = 20
 _GROWTH = missing_data.TIMES | missing_data.OFFSETS | missing_data.REMOVED_KEYS
-"""Without one of these nobody knows what there was when."""
+"""Bits of missing data that make the growth unknown."""
 
 
 def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
-    """Totals, what expires next, families, growth, removals, quality; ``with_whatif`` scenarios.
+    """Totals, next expirations, families, growth, removals, quality; ``with_whatif`` scenarios.
 
-    Of inputs that can't tell it ``overdue`` is None and ``growth`` is empty.
+    ``overdue`` is None and ``growth`` is empty if the input lacks the data for them.
     """
     basis, as_of_ms = analysis.basis, analysis.end_ms
     kinds = sorted(

@@ -1,1 +1,1 @@
-"""The engine on Spark, its session, and what reads where only Spark can; pyspark lives here."""
+"""The Spark engine, its session and Spark's readers. Only this folder imports pyspark."""

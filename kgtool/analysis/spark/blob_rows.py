@@ -1,4 +1,4 @@
-"""Blobs as rows of Spark's: what ``mapInArrow`` functions of the decoder and the fold give."""
+"""The ``mapInArrow`` functions of the Spark engine: blobs as rows of a DataFrame."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kgtool.analysis.pipeline import PostProcess
 from kgtool.analysis.table_files import TableFiles, of_topics
 
 BLOBS: Final = schema.ddl(schema.BLOBS)
-"""Tables and sums of a task are rows of it too, named by their kind."""
+"""Columns of a blob. A task's tables and sums use them too, with the table's name as kind."""
 Decode = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def packed(decode: Decode) -> Decode:
-    """The function that gives rows of BLOBS where ``decode`` gives those of ``schema.RECORDS``."""
+    """Wrap ``decode`` so that it yields rows of BLOBS instead of rows of ``schema.RECORDS``."""
 
     def pack_rows(tables: Iterable[Any]) -> Iterator[Any]:
         for blob in pack(decode(tables)):
@@ -34,7 +34,7 @@ def packed(decode: Decode) -> Decode:
 
 
 def fold_rows(tables: Iterable[Any], plan: FoldPlan) -> Iterator[Any]:
-    """The tables of each partition of rows of BLOBS, which are sorted by partition."""
+    """The tables of each log partition; the rows of BLOBS are sorted by partition."""
     for partition, blobs in groupby(_open(tables), itemgetter(0)):
         for name, table in partition_tables(partition, [blob[1:] for blob in blobs], plan):
             yield from _rows(partition, name, table)
@@ -59,7 +59,7 @@ def _row(blob: Blob) -> Any:
 
 
 def open_rows(tables: Iterable[Any], post: Callable[[Any], Any], names: list[str]) -> Iterator[Any]:
-    """A table's rows of its rows of BLOBS."""
+    """The rows of a table, from its rows of BLOBS."""
     for table in tables:
         for data in table["data"]:
             rows = post(from_bytes(data.as_buffer())).select(names)
@@ -67,7 +67,7 @@ def open_rows(tables: Iterable[Any], post: Callable[[Any], Any], names: list[str
 
 
 def pick_rows(rows: Iterable[Any], topics: Sequence[str]) -> Iterator[Any]:
-    """What is of some topics, of a table's rows of BLOBS."""
+    """The rows of BLOBS of a table, only those of some topics."""
     for number, name, data in _open(rows):
         yield from _rows(number, name, of_topics(from_bytes(data), topics))
 
@@ -77,8 +77,8 @@ def file_rows(
 ) -> Iterator[Any]:
     """Write tables, rows of BLOBS, to Parquet files.
 
-    Gives, by bucket, what this task has of a table whose rows are added up. A task that is
-    repeated writes the same files again.
+    Yields this task's part of the tables whose rows are added up, by bucket. A repeated task writes
+    the same files again.
     """
     sums: dict[str, Any] = {}
     with TableFiles(base, _task()) as files:
@@ -95,7 +95,7 @@ def file_rows(
 
 
 def file_sums(rows: Iterable[Any], tables: Mapping[str, PostProcess], base: str) -> Iterator[Any]:
-    """Write what all tasks have of some buckets to Parquet files; gives no rows."""
+    """Add up all tasks' parts of some buckets and write them to Parquet files; yields no rows."""
     sums: dict[str, Any] = {}
     for _, name, data in _open(rows):
         sums[name] = _added(sums.get(name), from_bytes(data), tables[name])
@@ -121,6 +121,6 @@ def _task() -> int:
 def tell_rows(
     tables: Iterable[Any], do: Callable[[Iterable[Any]], Iterator[bytes]]
 ) -> Iterator[Any]:
-    """A row for each of the bytes that ``do`` makes of Arrow batches."""
+    """One row for each ``bytes`` that ``do`` yields."""
     for data in do(tables):
         yield pa.RecordBatch.from_pydict({"data": pa.array([data], pa.binary())})

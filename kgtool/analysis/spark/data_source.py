@@ -1,7 +1,7 @@
-"""``spark.read.format("kgtool")``: decoded records, and tables that one log partition tells.
+"""``spark.read.format("kgtool")``: decoded records, and tables that need one log partition only.
 
-PySpark's Data Source API runs all of it in Python: the files of this machine, or of a file system
-that every worker has mounted. What takes all log partitions together is ``analyze``'s.
+It uses PySpark's Data Source API and reads local files, or files on a file system that every worker
+has mounted. Tables that need all log partitions are left to ``analyze``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kgtool.errors import ConfigError, UsageError
 NAME = "kgtool"
 RECORDS = "records"
 LOCAL_TABLES = ("live", "removals", "overdue", "orphans", "transactions")
-"""Tables whose rows one log partition tells alone."""
+"""Tables that are computed from one log partition at a time."""
 OPTIONS = ("path", "paths", "table", "rules", "wrote", "check_interval", "as_of")
 _KINDS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_MARKER)
 _RENAMED = {"partition": "log_partition", "topic_partition": "partition"}
@@ -43,15 +43,16 @@ _OF_RECORD = (
 )  # fmt: skip
 _TYPES = dict(schema.RECORDS)
 COLUMNS: schema.Schema = tuple((_RENAMED.get(name, name), _TYPES[name]) for name in _OF_RECORD)
-"""Of a record: ``kind`` is offset, group (a group's own) or marker (a transaction's end)."""
+"""Columns of a record; ``kind`` is offset, group (the group's own records) or marker (the end of a
+transaction)."""
 
 
 def register(spark: Any) -> None:
-    """Let the session read ``format("kgtool")``; the option ``table`` names what.
+    """Add ``format("kgtool")`` to a session.
 
-    ``records``, the default, are all records of ``__consumer_offsets``, decoded; ``live``,
-    ``removals`` and the others of LOCAL_TABLES are as ``analyze`` has them. Options: ``rules``,
-    ``wrote``, ``check_interval``, ``as_of`` as its arguments, as text.
+    The option ``table`` is ``records`` (default: all records of ``__consumer_offsets``, decoded)
+    or one of LOCAL_TABLES, with the columns that ``analyze`` gives it. The options ``rules``,
+    ``wrote``, ``check_interval`` and ``as_of`` are those of ``analyze``, as text.
     """
     from kgtool.analysis.spark.session import ship_code
 
@@ -60,15 +61,15 @@ def register(spark: Any) -> None:
 
 
 class LogSource(DataSource):  # type: ignore[misc]
-    """What Spark asks; it makes one of these for each ``load``."""
+    """The data source; Spark creates one for each ``load``."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The name for ``format``."""
         return NAME
 
     def schema(self) -> str:
-        """The columns, as Spark's SQL spells them. Raises UsageError for options that don't fit."""
+        """The columns as a DDL string. Raises UsageError for an unknown option or table."""
         unknown = sorted(set(self.options) - set(OPTIONS))
         if unknown:
             raise UsageError(
@@ -78,7 +79,7 @@ class LogSource(DataSource):  # type: ignore[misc]
         return schema.ddl(COLUMNS if table == RECORDS else schema.TABLES[table].columns)
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
-        """Who reads it."""
+        """The reader for these options."""
         return LogReader(self._table(), _paths(self.options), self.options)
 
     def _table(self) -> str:
@@ -95,14 +96,14 @@ class LogSource(DataSource):  # type: ignore[misc]
 
 
 class Part(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """The input of one task."""
 
     def __init__(self, splits: Sequence[Any], files: Sequence[InputFile]) -> None:
         self.splits, self.files = splits, files
 
 
 class LogReader(DataSourceReader):  # type: ignore[misc]
-    """Plans in one Python process, reads in as many as there are tasks."""
+    """Plans in one Python process; reads in one per task."""
 
     def __init__(self, table: str, paths: Sequence[str], options: Mapping[str, str]) -> None:
         self._name = table
@@ -120,7 +121,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
             self._learn(inputs.manifest, options)
 
     def _learn(self, manifest: Any, options: Mapping[str, str]) -> None:
-        """Find out what a task can't by itself."""
+        """Find the settings and the end of the log: a task sees one log partition only."""
         interval = options.get("check_interval")
         basis, _ = broker_settings.choose_scenarios(
             manifest, check_rules(options.get("rules", "auto")), (),
@@ -130,7 +131,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         at = options.get("as_of")
         self._as_of_ms = None if at is None else as_moment("as_of", at)
         check_as_of(self._files, self._as_of_ms)
-        # Every task must know where the log as a whole ends.
+        # The end of the whole log, not of the task's partition.
         whole = Analysis(LocalEngine(1), self._files, basis, self._as_of_ms)
         nothing = whole.nothing_read()
         if nothing is not None:
@@ -139,7 +140,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         self._missing = reduce(or_, (file.missing for file in self._files), 0)
 
     def partitions(self) -> Sequence[Part]:
-        """Ranges of files; or whole log partitions, where a group's records are together."""
+        """Ranges of files for records; whole log partitions for tables."""
         if self._name == RECORDS:
             return [Part([row], ()) for file in self._files for row in ranges(split_of(file))]
         by_partition: defaultdict[int, list[InputFile]] = defaultdict(list)
@@ -149,7 +150,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         return [Part((), files) for files in by_partition.values()]
 
     def read(self, partition: Part) -> Iterator[Any]:
-        """Arrow batches of a task's rows."""
+        """Yield a task's rows as Arrow batches."""
         if self._name == RECORDS:
             yield from _records(partition.splits)
             return
@@ -160,9 +161,9 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 
 
 def _records(rows: Sequence[Any]) -> Iterator[Any]:
-    """Every record of these ranges."""
+    """All records of these ranges."""
     target = schema.arrow(COLUMNS)
-    for batch in decode_splits(rows, None, DecodeOptions(keep_all=True), parts):
+    for batch in decode_splits(rows, DecodeOptions(keep_all=True), parts):
         if len(batch) and batch["kind"][0].as_py() in _KINDS:
             yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
 

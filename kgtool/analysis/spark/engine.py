@@ -1,6 +1,6 @@
-"""The engine on Spark: one task per range decodes, one per log partition folds, nothing is joined.
+"""The Spark engine: one task per range decodes, one per log partition folds; there are no joins.
 
-What decoding and folding gave is kept by Spark, as blobs; only what is small comes to the driver.
+Decoded records and tables are persisted in Spark as blobs; only small tables reach the driver.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from kgtool.analysis.spark.session import is_local
 from kgtool.analysis.table_files import TableFiles, fill
 
 TASK_BYTES = 16 << 20
-"""Of input for each task of the fold."""
+"""Decoded bytes per task of the fold."""
 LEAST, MOST = 8, 2000
-"""Such tasks, where one is not enough: log partitions differ in size."""
+"""Number of tasks if one is not enough; many, as log partitions differ in size."""
 WHILE_READING = {
-    # Other programs write nanoseconds, which Spark only reads as numbers.
+    # Spark reads timestamps in nanoseconds only as numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true"
 }
 _LARGE = (
@@ -53,13 +53,13 @@ _LARGE = (
 
 
 class SparkEngine(Engine):
-    """Decodes and folds in the workers of a session."""
+    """Decodes and folds in the workers of a Spark session."""
 
     def __init__(
         self, session: SparkSession, settings: Any = None, rows: DataFrame | None = None
     ) -> None:
-        """:param settings: of a live cluster among the inputs.
-        :param rows: what stands behind the input of the format ``formats.FRAME``.
+        """:param settings: connection settings of a live cluster among the inputs.
+        :param rows: the DataFrame behind the input of the format ``formats.FRAME``.
         """
         self.session = session
         self._settings = settings
@@ -68,12 +68,10 @@ class SparkEngine(Engine):
         self._small: dict[str, list[Any]] = {}
         self._kept: list[DataFrame] = []
 
-    def read(
-        self, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
-    ) -> list[Any]:
-        """Decode the inputs; the notes about them."""
+    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
+        """Decode the inputs; return the notes about them."""
         with changed(self.session, WHILE_READING):
-            blobs = read(self.session, files, as_of_ms, detail, self._settings, self._rows)
+            blobs = read(self.session, files, options, self._settings, self._rows)
             self._blobs = self._keep(blobs)
             if self.keep_in is not None:
                 self._blobs.write.mode("overwrite").parquet(as_url(self.keep_in))
@@ -87,7 +85,7 @@ class SparkEngine(Engine):
         return tables
 
     def fold(self, plan: FoldPlan) -> None:
-        """Make the tables of every log partition."""
+        """Build the tables of every log partition."""
         blobs = self._blobs
         if self._tasks > 1:
             blobs = blobs.repartition(self._tasks, "partition")
@@ -112,7 +110,7 @@ class SparkEngine(Engine):
         return pa.concat_tables(from_bytes(bytes(row.data)) for row in rows.collect())
 
     def frame(self, name: str, post: PostProcess) -> DataFrame:
-        """A table of ``schema.TABLES`` as a frame."""
+        """A table of ``schema.TABLES`` as a DataFrame."""
         table = schema.TABLES.get(name)
         kinds = schema.CLEANUP if table is None else table.columns
         names, ddl = schema.names(kinds), schema.ddl(kinds)
@@ -129,10 +127,10 @@ class SparkEngine(Engine):
     def rows(
         self, name: str, post: PostProcess, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
-        """The rows of a table; what is missing comes first."""
+        """The rows of a table; nulls come first."""
         frame = self.frame(name, post)
         frame = frame.orderBy(*order) if order else frame
-        # An iterator where there may be many: they need not fit into this process.
+        # Without a limit all rows may not fit into this process.
         found = (
             frame.toLocalIterator(prefetchPartitions=True)
             if limit is None
@@ -147,7 +145,7 @@ class SparkEngine(Engine):
         best: Best,
         do: MapBatches,
     ) -> Iterator[bytes]:
-        """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
+        """Run ``do`` in the workers over a table's Arrow batches, in that order."""
         keys = [
             F.desc_nulls_last(column) if how == "descending" else F.asc_nulls_last(column)
             for column, how in best
@@ -161,8 +159,8 @@ class SparkEngine(Engine):
     def write(self, tables: Mapping[str, PostProcess], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``.
 
-        Where the workers are this machine's, they write what they hold, all tables in one job: a
-        job of Spark's for each of fifteen takes more than half of a run (2 M records: 20 of 38 s).
+        On a local master the workers write their own files, all tables in one job: one Spark job
+        for each of fifteen tables takes more than half of a run (2 M records: 20 of 38 s).
         """
         if is_url(base) or not is_local(self.session):
             for name, post in tables.items():
@@ -178,7 +176,7 @@ class SparkEngine(Engine):
                 some.mapInArrow(put, BLOBS).repartition("partition").mapInArrow(
                     add, BLOBS
                 ).collect()
-            else:  # in one worker: another would have to start, which takes longer
+            else:  # in one worker; starting another takes longer
                 some.mapInArrow(lambda rows: add(put(rows)), BLOBS).collect()
         with TableFiles(base) as files:
             for name in tables.keys() & self.driver_tables.keys():
@@ -186,7 +184,7 @@ class SparkEngine(Engine):
         fill(base, tables)
 
     def free(self) -> None:
-        """Have Spark forget what was kept: where the session goes on."""
+        """Unpersist everything: the session lives on."""
         for frame in self._kept:
             frame.unpersist()
 
@@ -196,10 +194,10 @@ class SparkEngine(Engine):
 
 
 class SmallEngine(LocalEngine):
-    """Decodes and folds small logs in one worker of a SparkContext of this machine.
+    """Decodes and folds small local logs in one worker of a SparkContext, without DataFrames.
 
-    Without DataFrames: Spark's SQL takes longer to load than such a log takes to analyze (10,000
-    records, CPU seconds of all processes on a busy machine: 10 instead of 17).
+    Loading Spark SQL takes longer than analyzing such a log (10,000 records, CPU seconds of all
+    processes on a busy machine: 10 instead of 17).
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -213,7 +211,7 @@ class SmallEngine(LocalEngine):
 
 
 class Watch:
-    """Tells the state of one session's jobs."""
+    """The progress of a session's jobs."""
 
     def __init__(self, session: Any, counters: ReadCounters, total_bytes: int) -> None:
         self._tracker = session.sparkContext.statusTracker()
@@ -221,7 +219,7 @@ class Watch:
         self._total_bytes = total_bytes
 
     def look(self) -> State | None:
-        """The state now; None where Spark does not answer (any more)."""
+        """The state now; None if Spark does not answer."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -238,10 +236,10 @@ class Watch:
 
 
 def as_url(place: str) -> str:
-    """A folder of this machine as Spark takes it wherever its default file system is."""
+    """A local folder as a URL, so that Spark's default file system does not matter."""
     return place if is_url(place) else f"file://{place}"
 
 
 def _tasks(size: int) -> int:
-    """Of the fold, for so many bytes that were decoded."""
+    """Number of tasks of the fold for that many decoded bytes."""
     return 1 if size <= TASK_BYTES else min(max(size // TASK_BYTES, LEAST), MOST)

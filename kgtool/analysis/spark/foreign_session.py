@@ -1,4 +1,4 @@
-"""The session that is there already, a program's or a notebook's: used, and left as it was."""
+"""An existing Spark session, of a program or a notebook: used, and left as it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgtool.errors import UsageError
 
 @contextmanager
 def changed(session: Any, conf: Mapping[str, str]) -> Iterator[None]:
-    """Have these settings for a while. Raises UsageError for one that can't be changed."""
+    """Apply these settings, then restore them. Raises UsageError if one can't be changed."""
     from pyspark.errors import PySparkException
 
     before: dict[str, str | None] = {}
@@ -37,9 +37,9 @@ def changed(session: Any, conf: Mapping[str, str]) -> Iterator[None]:
 
 
 def guest(master: str | None, conf: Mapping[str, str]) -> tuple[Any, ExitStack] | None:
-    """The session that this process has, and what puts its settings back; None: it has none.
+    """The existing session and a stack that restores its settings; None: there is no session.
 
-    Raises UsageError if ``master`` is given beside it, or a setting that can't be changed in it.
+    Raises UsageError if ``master`` is given too, or a setting that can't be changed.
     """
     session = _session()
     if session is None:

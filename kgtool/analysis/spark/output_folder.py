@@ -1,4 +1,4 @@
-"""Folders to write to: of this machine, or of any file system that Spark knows."""
+"""Output folders, local or on any file system that Spark supports."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def is_url(out: str) -> bool:
-    """Whether only Spark's file systems can look at it (``hdfs://…``, ``s3a://…``, ``file:/…``)."""
+    """Whether it is a URL for Spark's file systems (``hdfs://…``, ``s3a://…``, ``file:/…``)."""
     return _URL.match(out) is not None
 
 
 class Folder:
-    """One on this machine; names are relative to it. Every method may raise OSError."""
+    """A local folder; names are relative to it. Every method may raise OSError."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
         self.base = str(self._path)
-        """What engines are told to write below."""
+        """The folder that engines write below."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other runs of this machine out meanwhile (UsageError if one is there).
+        """Lock out other runs on this machine (UsageError if one holds the lock).
 
-        The kernel lets them in when this one is killed.
+        The kernel releases the lock if this process is killed.
         """
         self._path.mkdir(parents=True, exist_ok=True)
         number = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            with suppress(OSError):  # NFS locks no folders
+            with suppress(OSError):  # NFS can't lock folders
                 self._lock(number)
             yield
         finally:
@@ -60,7 +60,7 @@ class Folder:
             ) from None
 
     def check(self) -> None:
-        """Raises OSError if nothing can be put there."""
+        """Raise OSError if the folder can't be written to."""
         above = next(path for path in (self._path, *self._path.parents) if path.exists())
         number = 0 if above.is_dir() else errno.ENOTDIR
         number = number or (0 if os.access(above, os.W_OK) else errno.EACCES)
@@ -76,11 +76,11 @@ class Folder:
         return "full" if self.names() else "empty"
 
     def names(self, folder: str = ".") -> list[str]:
-        """What is in it, or in a folder of it."""
+        """Names in it, or in a folder of it."""
         return [path.name for path in (self._path / folder).iterdir()]
 
     def remove(self, name: str) -> None:
-        """Delete a file or folder, if it is there."""
+        """Delete a file or folder if it exists."""
         path = self._path / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -88,18 +88,18 @@ class Folder:
             path.unlink(missing_ok=True)
 
     def rename(self, name: str, to: str) -> None:
-        """Move a folder to where nothing is."""
+        """Rename a folder; the new name does not exist yet."""
         (self._path / name).rename(self._path / to)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None: it is not there."""
+        """The content of a file; None: it does not exist."""
         try:
             return (self._path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Let a file have that content, or on a failure the one that it had."""
+        """Replace the content of a file; on a failure it keeps its old content."""
         self._path.mkdir(parents=True, exist_ok=True)
         draft = self._path / f".{name}.writing"
         draft.write_bytes(data)
@@ -109,7 +109,7 @@ class Folder:
 
 
 def place_at(session: Any, where: str) -> Place:
-    """The place of a path or URL; of a URL Spark's libraries tell. Raises OSError."""
+    """The folder at a path, or at a URL (which needs ``session``). Raises OSError."""
     if not is_url(where):
         return Folder(where)
     from kgtool.analysis.spark.remote import Store

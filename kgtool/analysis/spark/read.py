@@ -1,4 +1,4 @@
-"""From the inputs to one frame of blobs, whatever they are and wherever they lie."""
+"""Reads inputs of every format and place into one DataFrame of blobs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, spl
 from kgtool.analysis.spark.blob_rows import BLOBS, packed
 
 TASK_BYTES = 16 << 20
-"""Small files share tasks of about this size."""
+"""Size of a task that several small files share."""
 
 
 def read(
     session: SparkSession,
     files: Sequence[InputFile],
-    as_of_ms: int | None,
-    detail: DecodeOptions,
+    options: DecodeOptions,
     settings: Any = None,
     rows: DataFrame | None = None,
 ) -> DataFrame:
-    """The records of all inputs; ``settings`` are those of a live cluster among them.
+    """The records of all inputs, as rows of BLOBS.
 
-    :param rows: what stands behind the input of the format ``formats.FRAME``.
+    :param settings: connection settings of a live cluster among the inputs.
+    :param rows: the DataFrame behind the input of the format ``formats.FRAME``.
     """
     remote = [file for file in files if file.is_remote]
     tables = [file for file in remote if file.format == formats.PARQUET.name]
@@ -41,20 +41,20 @@ def read(
     plain += [file._replace(format=formats.FRAME.name) for file in tables]
     frames = []
     if plain:
-        frames.append(_plain(session, plain, as_of_ms, detail, settings))
+        frames.append(_plain(session, plain, options, settings))
     if tables:
         from kgtool.analysis.spark.read_parquet import read_parquet
 
-        frames += read_parquet(session, tables, as_of_ms, detail)
+        frames += read_parquet(session, tables, options)
     if rows is not None:
         from kgtool.analysis.spark.read_frame import read_frame
 
-        frames.append(read_frame(rows, as_of_ms, detail))
+        frames.append(read_frame(rows, options))
     far = [file for file in remote if file not in tables]
     if far:
         from kgtool.analysis.spark.read_remote import read_remote
 
-        frames += read_remote(session, far, as_of_ms, detail)
+        frames += read_remote(session, far, options)
     if not frames:
         return session.createDataFrame([nothing(NO_PARTITION)], BLOBS)
     whole = frames[0]
@@ -66,18 +66,17 @@ def read(
 def _plain(
     session: SparkSession,
     files: Sequence[InputFile],
-    as_of_ms: int | None,
-    detail: DecodeOptions,
+    options: DecodeOptions,
     settings: Any,
 ) -> DataFrame:
-    """What workers read themselves: files of this machine, and live clusters."""
+    """Inputs that workers open themselves: local files and live clusters."""
     rows = [split_of(file) for file in files]
     is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
     if is_small:
         rows = [piece for row in rows for piece in ranges(row)]
     if settings is not None:
-        settings = settings._replace(trace=None)  # what writes to this terminal stays here
-    # Of a list Spark would make rows in Python workers of their own, beside those that decode.
+        settings = settings._replace(trace=None)  # it writes to the driver's terminal
+    # From a list, Spark would create the rows in additional Python workers.
     splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
     total = sum(map(_bytes, files))
     tasks = max(1, min(total // TASK_BYTES, 100_000))
@@ -89,7 +88,7 @@ def _plain(
 
     def decode(tables: Iterable[Any]) -> Iterator[Any]:
         rows = chain.from_iterable(table.to_pylist() for table in tables)
-        return decode_splits(rows, as_of_ms, detail, partial(parts, settings=settings))
+        return decode_splits(rows, options, partial(parts, settings=settings))
 
     return splits.mapInArrow(packed(decode), BLOBS)
 

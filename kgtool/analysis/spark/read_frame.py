@@ -1,4 +1,4 @@
-"""A program's DataFrame as input: Spark's Kafka source, a table of Delta's, what there is."""
+"""A DataFrame as input: Spark's Kafka source, a Delta table, or any other."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from kgtool.errors import UsageError
 
 NAME = "DataFrame"
 BUCKETS = 50
-"""What a log without partitions is divided into, by group; offsets.topic.num.partitions is 50."""
+"""Parts into which rows without a partition are divided, by group (as many as
+offsets.topic.num.partitions has by default)."""
 _GROUP = "substring(key, 3, 2 + cast(conv(hex(substring(key, 3, 2)), 16, 10) as int))"
-"""A key begins with its type and its group, each with two bytes before it (the schemas of
-OffsetCommitKey.json, GroupMetadataKey.json and later ones)."""
+"""The group in a key: bytes 1-2 are the key's type, 3-4 the length of the group's name
+(OffsetCommitKey.json, GroupMetadataKey.json and later ones)."""
 
 
 def find_frame(frame: DataFrame) -> Inputs:
-    """The frame as the only input. Raises UsageError if it has not the columns."""
+    """The DataFrame as the only input. Raises UsageError if it lacks a column."""
     kinds = dict(frame.dtypes)
     wrong = [name for name in ("key", "value") if kinds.get(name) != "binary"]
     at = kinds.get("timestamp")
@@ -42,15 +43,15 @@ def find_frame(frame: DataFrame) -> Inputs:
     return Inputs([file], None, [], [], [])
 
 
-def read_frame(frame: DataFrame, as_of_ms: int | None, detail: DecodeOptions) -> DataFrame:
-    """Its records as blobs."""
+def read_frame(frame: DataFrame, options: DecodeOptions) -> DataFrame:
+    """Its records, as rows of BLOBS."""
     (file,) = find_frame(frame).files
     kinds = dict(frame.dtypes)
     if "topic" in kinds:
         frame = frame.where(F.col("topic") == TOPIC)
     if "offset" not in kinds and "timestamp" in kinds:
         frame = frame.orderBy("timestamp")
-    # Without a partition a group's records are together all the same.
+    # Rows without a partition are divided by group: a group's records must stay together.
     nowhere = F.expr(f"-2 - coalesce(pmod(xxhash64({_GROUP}), {BUCKETS}), 0)")
     at_ms = TIMES[kinds["timestamp"]] if "timestamp" in kinds else "0"
     rows = frame.select(
@@ -63,7 +64,5 @@ def read_frame(frame: DataFrame, as_of_ms: int | None, detail: DecodeOptions) ->
         "key",
         "value",
     )
-    decode = partial(
-        parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail, missing=file.missing
-    )
+    decode = partial(parquet_rows.decode_rows, options=options, missing=file.missing)
     return rows.mapInArrow(packed(decode), BLOBS)

@@ -1,4 +1,4 @@
-"""Let Spark read Parquet that is not on this machine, and decode its rows."""
+"""Reads Parquet on other file systems with Spark, and decodes its rows."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from kgtool.errors import ConfigError
 
 TIMES = {
     "timestamp": "unix_millis(timestamp)",
-    # Without a zone it is UTC, whatever the session's is, whose clocks leave out an hour in spring.
+    # Without a zone it is UTC: in the session's zone an hour would be missing in spring.
     "timestamp_ntz": "1000 * cast(cast(timestamp - TIMESTAMP_NTZ'1970-01-01 00:00:00' "
     "as interval second) as decimal(20, 6))",
 }
-"""The column ``timestamp`` in ms, by its type."""
+"""SQL for the column ``timestamp`` in ms, by the column's type."""
 _MS = {**TIMES, "bigint": "timestamp div 1000000"}
-"""... and in nanoseconds."""
+"""The same; a number is in nanoseconds."""
 
 
 def read_parquet(
-    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
+    session: SparkSession, files: Sequence[InputFile], options: DecodeOptions
 ) -> list[DataFrame]:
-    """One frame of blobs for each argument that has Parquet, and each set of its columns' types.
+    """One DataFrame of blobs for each argument with Parquet files, and each set of column types.
 
-    Nanoseconds must come as numbers (``on_spark.WHILE_READING``). Raises ConfigError if columns
-    are missing where only Spark can look.
+    Nanoseconds must come as numbers (``engine.WHILE_READING``). Raises ConfigError if a column is
+    missing.
     """
     roots: dict[str, list[InputFile]] = {}
     for file in files:
         roots.setdefault(file.root, []).append(file)
-    decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail)
+    decode = partial(parquet_rows.decode_rows, options=options)
     return [
         _rows(session, root, columns, alike).mapInArrow(packed(decode), BLOBS)
         for root, some in roots.items()
@@ -51,9 +51,10 @@ def read_parquet(
 def _by_types(
     session: SparkSession, root: str, files: list[InputFile]
 ) -> list[tuple[StructType, list[InputFile]]]:
-    """The files divided by the types of their columns, which Spark takes from one of each frame.
+    """The files by the types of their columns.
 
-    It reads nanoseconds of another file as what that one has, and says nothing.
+    Spark takes the types of a DataFrame from one of its files, and silently reads another file's
+    nanoseconds as that type.
     """
     read = session.read.option("basePath", _base(root, files))
     try:
@@ -95,7 +96,7 @@ def _rows(
 
 
 def _base(root: str, files: list[InputFile]) -> str:
-    """The folder below which folders' names are columns."""
+    """Spark's basePath: folder names below it (``key=value``) are columns."""
     return root if root.rstrip("/") != files[0].path else root.rpartition("/")[0]
 
 

@@ -1,7 +1,7 @@
-"""Let Spark read segments and texts that are not on this machine; executors decode them.
+"""Reads segments and texts on other file systems with Spark; executors decode them.
 
-A segment comes as a whole (``binaryFile``), a text in splits of Spark's own making, record by
-record, because the text source takes what a record begins with for its line separator.
+A segment is read whole (``binaryFile``). A text is read in Spark's own splits, one row a record:
+the text source's line separator is what every record begins with.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ DUMPS = tuple(kind.name for kind in formats.DUMPS)
 
 
 class Job(NamedTuple):
-    """What a worker must know."""
+    """What the workers need to know about their files."""
 
     files: dict[str, InputFile]
-    """By the name that Spark has for them."""
+    """By the name under which Spark reads them."""
     separator: str
     headings: dict[str, dict[int, str]]
-    """The last file that was dumped in each split, by file and position of the split."""
+    """The last ``Dumping`` heading in each split, by file and position of the split."""
 
 
 def read_remote(
-    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: DecodeOptions
+    session: SparkSession, files: Sequence[InputFile], options: DecodeOptions
 ) -> list[DataFrame]:
-    """Frames of blobs."""
+    """One DataFrame of blobs for each kind of file."""
     place = F.expr("_metadata.file_path AS path"), F.expr("_metadata.file_block_start AS start")
     groups: dict[str, list[InputFile]] = {}
     for file in files:
@@ -55,10 +55,8 @@ def read_remote(
             headings = _headings(rows) if some[0].format in DUMPS else {}
         else:
             rows = source.format("binaryFile").load(links.paths).select(*place, "content")
-        decode = partial(
-            decode_remote, job=Job(links.files, separator, headings), as_of_ms=as_of_ms,
-            detail=detail,
-        )  # fmt: skip
+        job = Job(links.files, separator, headings)
+        decode = partial(decode_remote, job=job, options=options)
         frames.append(rows.mapInArrow(packed(decode), BLOBS))
     return frames
 
@@ -67,22 +65,20 @@ def _headings(rows: DataFrame) -> dict[str, dict[int, str]]:
     pattern = F.lit(f"(?m){SECTION.pattern.decode()}")
     name = F.explode(F.regexp_extract_all(F.col("value").cast("string"), pattern, 1))
     found: dict[str, dict[int, str]] = {}
-    # In the order of the log, so that the last one of each split stays.
+    # Rows are in file order, so the last heading of each split stays.
     for path, start, heading in rows.select("path", "start", name).collect():
         found.setdefault(unquoted(path), {})[start] = heading
     return found
 
 
-def decode_remote(
-    tables: Iterable[Any], job: Job, as_of_ms: int | None, detail: DecodeOptions
-) -> Iterator[Any]:
-    """``mapInArrow`` function: splits of files in, rows of ``schema.RECORDS`` out."""
+def decode_remote(tables: Iterable[Any], job: Job, options: DecodeOptions) -> Iterator[Any]:
+    """Decode splits of files into rows of ``schema.RECORDS``."""
     rows = chain.from_iterable(map(ranges, _splits(tables, job)))
-    return decode_splits(rows, as_of_ms, detail, parts)
+    return decode_splits(rows, options, parts)
 
 
 def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
-    """A row of ``schema.SPLITS`` for each part of a file that Spark hands over, with its bytes."""
+    """A row of ``schema.SPLITS``, with its bytes, for each part of a file that Spark has read."""
     values = (
         (unquoted(path.as_py()), start.as_py(), value.as_py())
         for table in tables
@@ -90,7 +86,7 @@ def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
     )
     for (name, start), some in groupby(values, lambda row: row[:2]):
         file, separator = job.files[name], job.separator.encode()
-        # A split begins behind a separator, and lines end in one.
+        # Spark removes separators: put them back, without the newline at the start of a split.
         data = (separator.lstrip(b"\n") if start else b"") + separator.join(row[2] for row in some)
         data += separator if separator == b"\n" else b""
         headings = job.headings.get(name, {})

@@ -1,9 +1,9 @@
-"""Files that are not on this machine: whatever file system Spark's Hadoop libraries can read.
+"""Files on any file system that Spark's Hadoop libraries can read.
 
-The driver lists them and looks at their first bytes through the JVM; executors read them through
-Spark's own sources. Those leave out files whose names begin with ``_`` or ``.`` and take brackets
-in names for patterns, so every file is given to them under a plain name, as a link of a view file
-system (``fs.viewfs.mounttable``) that exists in the options of the one read only.
+The driver lists them and reads their first bytes through the JVM; executors read them through
+Spark's own sources. Those skip names that begin with ``_`` or ``.`` and treat brackets in names as
+patterns, so each file gets a plain name: a link of a view file system (``fs.viewfs.mounttable``)
+that exists only in the options of that one read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kgtool.analysis.input.resolve_inputs import merge, resolve
 from kgtool.analysis.spark.session import cause_of, is_connect
 
 DEPTH = 4
-"""Folders below a URL that are looked into over Spark Connect."""
+"""Levels of folders below a URL that are listed over Spark Connect."""
 GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
 
 
 def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
-    """Add what is under the inputs' URLs. Raises ConfigError if there is nothing to read."""
+    """Add the files at the inputs' URLs. Raises ConfigError if there is nothing to read."""
     there = [_look_at(session, url) for url in inputs.remote]
     return resolve(merge(inputs._replace(remote=[]), *there))
 
@@ -43,9 +43,9 @@ def _look_at(session: SparkSession, url: str) -> Inputs:
 
 
 class Listed:
-    """One URL, seen through Spark's own sources: all that Spark Connect has.
+    """A URL seen through Spark's own sources, as Spark Connect has nothing else.
 
-    Spark hides names that begin with ``_``, unless a pattern names them. Methods may raise OSError.
+    Spark hides names that begin with ``_`` unless a pattern names them. Methods may raise OSError.
     """
 
     def __init__(self, session: SparkSession, url: str) -> None:
@@ -53,7 +53,7 @@ class Listed:
         self._files: dict[str, int] = {}
 
     def listing(self) -> Listing:
-        """Every file below it, or the file itself."""
+        """All files below it, or the file itself."""
         for depth in range(DEPTH):
             pattern = self._url.translate(GLOB) + "/*" * depth
             found = self._collect(pattern, "path", "length", is_needed=depth == 0)
@@ -62,7 +62,7 @@ class Listed:
         return Listing(self._url, entries, self._head, self._url in self._files, True)
 
     def manifest(self) -> dict[str, Any] | None:
-        """The content of the cluster.json in it."""
+        """The content of its cluster.json."""
         path = f"{self._url}/{MANIFEST}"
         if path not in self._files:
             return None
@@ -92,7 +92,7 @@ class Listed:
 
 @contextmanager
 def _jvm_errors() -> Iterator[None]:
-    """OSError with the reason where a call into the JVM fails."""
+    """Turn a failed call into the JVM into an OSError with its reason."""
     try:
         yield
     except Py4JJavaError as error:
@@ -106,7 +106,7 @@ def _jvm_errors() -> Iterator[None]:
 
 
 class Store:
-    """One URL, seen through Hadoop's FileSystem. Every method may raise OSError."""
+    """A URL seen through Hadoop's FileSystem. Every method may raise OSError."""
 
     @_jvm_errors()
     def __init__(self, session: SparkSession, url: str) -> None:
@@ -118,7 +118,7 @@ class Store:
         self._system = self._path.getFileSystem(conf)
 
     def held(self) -> AbstractContextManager[None]:
-        """Other file systems know no locks."""
+        """Do nothing: these file systems have no locks."""
         return nullcontext()
 
     @_jvm_errors()
@@ -132,31 +132,31 @@ class Store:
 
     @_jvm_errors()
     def names(self, folder: str = ".") -> list[str]:
-        """What is in that folder, or in a folder of it."""
+        """Names in it, or in a folder of it."""
         found = self._system.listStatus(self._path_class(self._path, folder))
         return [str(each.getPath().getName()) for each in found]
 
     @_jvm_errors()
     def remove(self, name: str) -> None:
-        """Delete a file or folder in it, if it is there."""
+        """Delete a file or folder if it exists."""
         self._system.delete(self._path_class(self._path, name), True)
 
     @_jvm_errors()
     def rename(self, name: str, to: str) -> None:
-        """Move a folder in it to where nothing is."""
+        """Rename a folder; the new name does not exist yet."""
         before, behind = (self._path_class(self._path, each) for each in (name, to))
         if not self._system.rename(before, behind):
             raise OSError(f"{name} could not be renamed to {to}")
 
     @_jvm_errors()
     def read(self, name: str) -> bytes | None:
-        """The content of a file in it; None: it is not there."""
+        """The content of a file; None: it does not exist."""
         path = self._path_class(self._path, name)
         return bytes(self._system.open(path).readAllBytes()) if self._system.exists(path) else None
 
     @_jvm_errors()
     def write(self, name: str, data: bytes) -> None:
-        """Let a file in it have that content; where that fails it may be gone."""
+        """Replace the content of a file; on a failure the file may be gone."""
         draft = f".{name}.writing"
         stream = self._system.create(self._path_class(self._path, draft), True)
         stream.write(bytearray(data))
@@ -166,14 +166,14 @@ class Store:
 
     @_jvm_errors()
     def listing(self) -> Listing:
-        """Every file below it, or the file itself."""
+        """All files below it, or the file itself."""
         kind = self.kind()
         if kind == "nothing":
             raise OSError("it does not exist")
         return Listing(self.url, list(self._entries()), self._head, kind == "file", True)
 
     def manifest(self) -> dict[str, Any] | None:
-        """The content of the cluster.json in it."""
+        """The content of its cluster.json."""
         raw = self.read(MANIFEST)
         return None if raw is None else read_manifest(f"{self.base}/{MANIFEST}", raw)
 
@@ -193,7 +193,7 @@ class Store:
 
 
 class Links:
-    """Plain names for files, which Spark's sources read as they are; over Connect their own."""
+    """Plain names under which Spark's sources read files; over Connect, the files' own names."""
 
     def __init__(self, session: SparkSession, files: Sequence[InputFile]) -> None:
         self.options: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Start Spark, quietly, with what the job needs."""
+"""Starts Spark, without its log output, with the settings that the job needs."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ JAVA_HINT = (
     "or point JAVA_HOME at it."
 )
 LOCAL = "local[*]"
-"""The master where nobody names one."""
+"""The default master."""
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM only moves blobs, so its second compiler never pays (measured in CPU seconds of the JVM:
-17 instead of 24 for 8 M records, and 90 MB less)."""
+"""The JVM only moves blobs, so its second compiler does not pay off (8 M records: 17 instead of 24
+CPU seconds of the JVM, and 90 MB less)."""
 WORKERS = (
     "The Python of Spark's workers lacks it: install kgtool[analyze] there, or name a Python that "
     "has it with --conf spark.pyspark.python=PATH."
 )
 HEAP = "1g"
-"""What Spark keeps are blobs, and what does not fit goes to disk: 8 M records take no longer than
-with six times as much (36 and 39 s), and two thirds of the memory."""
+"""Spark keeps blobs, and spills to disk if they do not fit: 8 M records take as long as with six
+times as much (36 and 39 s), in two thirds of the memory."""
 ARCHIVE_S = 60
 PARTITIONS = "spark.sql.shuffle.partitions"
 ELSEWHERE_PARTITIONS = 16
-"""On other machines than this one; Spark puts small ones together."""
+"""Shuffle partitions on a cluster; Spark coalesces small ones."""
 
 
 def build_session(master: str | None, conf: Mapping[str, str]) -> Any:
     """A SparkSession on ``master``; ``conf`` overrides every default.
 
-    Under spark-submit it is the one that is there, with its own master and settings.
+    Under spark-submit it is the existing session, with its own master and settings.
 
     Raises MissingExtra without pyspark, AnalysisError without Java or if Spark does not start,
-    UsageError if ``master`` is given beside spark-submit's.
+    UsageError if ``master`` is given under spark-submit.
     """
     check_packages()
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def check_packages() -> None:
 
 
 def build_context(master: str, conf: Mapping[str, str], *, sql: bool = True) -> Any:
-    """A SparkContext of our own. Raises AnalysisError.
+    """A new SparkContext. Raises AnalysisError.
 
     :param sql: whether a session will be built on it.
     """
@@ -96,7 +96,7 @@ def build_context(master: str, conf: Mapping[str, str], *, sql: bool = True) -> 
         except Exception as error:
             raise AnalysisError(f"Spark did not start: {_reason(log, error)}") from error
     context.setLogLevel("OFF")
-    # If the JVM dies, a thread of PySpark's would print its traceback over our sentence.
+    # If the JVM dies, a thread of PySpark would print a traceback over our message.
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
@@ -104,7 +104,7 @@ def build_context(master: str, conf: Mapping[str, str], *, sql: bool = True) -> 
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has started this process: the JVM is there, and knows the master."""
+    """Whether spark-submit has started this process; its JVM exists and has a master."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -119,7 +119,7 @@ def _submitted(builder: Any, master: str | None, conf: Mapping[str, str]) -> Any
 
 
 def end_session(session: Any) -> None:
-    """Stop a session, or a context without one; a JVM that has died before is no news any more."""
+    """Stop a session, or a context without one; ignore a JVM that has died before."""
     from py4j.protocol import Py4JError
 
     options = ""
@@ -129,14 +129,14 @@ def end_session(session: Any) -> None:
         options = context.getConf().get("spark.driver.extraJavaOptions", "")
     with suppress(Py4JError, OSError):
         session.stop()
-        is_in_order = sys.exc_info()[0] is None  # an interrupted run does not wait
+        is_in_order = sys.exc_info()[0] is None  # don't wait if interrupted
         for archive in filter(None, map(_class_archive, (True, False))):
             if is_in_order and str(archive.draft) in options:
                 _await_archive(archive)
 
 
 def _end_accumulators(context: Any) -> None:
-    """Let PySpark's server of counters end by itself: it takes up to a second to notice."""
+    """Stop PySpark's accumulator server in the background: it takes up to a second."""
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         context._accumulatorServer = None
@@ -144,7 +144,7 @@ def _end_accumulators(context: Any) -> None:
 
 
 def _await_archive(archive: ClassArchive) -> None:
-    """Let the JVM write its archive before we end, once: what we leave behind may be killed."""
+    """Wait once for the JVM to write its archive: it may be killed after this process ends."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -160,19 +160,19 @@ def _await_archive(archive: ClassArchive) -> None:
 
 
 def _set_environment(root: str, *, is_local: bool) -> None:
-    """Workers on this machine are this Python, whatever the PATH says, and find kgtool here.
+    """Local workers run this Python, whatever PATH says, and import kgtool from here.
 
-    Elsewhere the user may know better where Python is: PYSPARK_PYTHON, spark.pyspark.python.
+    On a cluster the user may name a Python: PYSPARK_PYTHON, spark.pyspark.python.
     """
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Of the JVM that only makes up the command line of the one that is Spark.
+    # For the JVM that only builds the command line of Spark's JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", FAST_START)
     if not is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Spark starts them with -m, which looks for modules in the current folder first: a random.py
-    # there, or whatever it is, would be taken for the one of Python (3.11 and later heed this).
+    # Spark starts workers with -m, which imports from the current folder first: a random.py there
+    # would replace Python's own (3.11 and later obey this variable).
     os.environ["PYTHONSAFEPATH"] = "1"
     paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
@@ -180,7 +180,7 @@ def _set_environment(root: str, *, is_local: bool) -> None:
 
 @contextmanager
 def job_failures() -> Iterator[None]:
-    """Turn what Spark itself reports while a job runs into an AnalysisError of one sentence."""
+    """Turn a failure of Spark during a job into an AnalysisError of one sentence."""
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
@@ -198,7 +198,7 @@ def job_failures() -> Iterator[None]:
 
 
 def cause_of(text: str) -> str:
-    """The line of an exception, with its JVM's and its worker's tracebacks, that says most."""
+    """The most informative line of an exception with its JVM and Python tracebacks."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     frames = ("at ", "An error occurred while calling")  # the latter is py4j's
     lines = [line for line in lines if not line.startswith(frames)] or lines
@@ -217,19 +217,19 @@ def _check_java() -> None:
 
 
 def settings(master: str, *, sql: bool = True) -> dict[str, str]:
-    """The defaults for ``--conf``; ``sql``: of a session, not of a context alone."""
+    """The defaults for ``--conf``; ``sql``: for a session, not only a context."""
     cores = (os.cpu_count() or 2) if master.startswith("local") else ELSEWHERE_PARTITIONS
     found = {
         PARTITIONS: str(cores),
         "spark.ui.enabled": "false",
-        # Else every column that is named here costs two more calls into the JVM, to tell it the
-        # line (measured: 18,350 instead of 7,956 calls for a summary).
+        # With it, every use of a column makes two more calls into the JVM to record its line
+        # (18,350 instead of 7,956 calls for a summary).
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Times in tables are integers; nothing else may depend on the machine's zone.
+        # Times in tables are integers; nothing may depend on the machine's time zone.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # What is kept are blobs, which are compressed already.
+        # Blobs are compressed already.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     if master.startswith("local"):
@@ -249,14 +249,14 @@ def _java_options(sql: bool) -> str:
 
 
 def _class_archive(sql: bool) -> ClassArchive | None:
-    """The archive of Spark's classes, with or without those of its SQL."""
+    """The archive of Spark's classes, with or without Spark SQL."""
     import pyspark
 
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     folder = Path(cache).absolute() / "kgtool" / "spark"
-    # The path goes through an option that is split like a shell's command line.
+    # The path is part of an option that is split like a shell command line.
     if set(str(folder)) & set("\"'\\\n"):
         return None
     key = (pyspark.__version__, pyspark.__file__, FAST_START, *(() if sql else ("core",)))
@@ -265,9 +265,9 @@ def _class_archive(sql: bool) -> ClassArchive | None:
 
 @contextmanager
 def _own_log() -> Iterator[Path]:
-    """Give the JVM that starts meanwhile a file for what it would write to the terminal.
+    """Send the output of the JVM that starts meanwhile to a file instead of the terminal.
 
-    It also lives a little longer than this process: whoever reads our output must not wait for it.
+    The JVM also outlives this process a little; a reader of our output must not wait for it.
     """
     folder = Path(tempfile.gettempdir())
     handle, name = tempfile.mkstemp(prefix="kgtool-spark-", suffix=".log", dir=folder)
@@ -288,7 +288,7 @@ def _own_log() -> Iterator[Path]:
 
 @contextmanager
 def _no_handler() -> Iterator[None]:
-    """Keep PySpark from handling Ctrl-C: it would talk to the JVM in the middle of another call."""
+    """Keep PySpark from handling Ctrl-C: it would call the JVM in the middle of another call."""
     from pyspark.core import context
 
     theirs: dict[str, Any] = vars(context)
@@ -301,7 +301,7 @@ def _no_handler() -> Iterator[None]:
 
 
 def _reason(log: Path, error: Exception) -> str:
-    """The line of the JVM's output that says most."""
+    """The most informative line of the JVM's output."""
     text = log.read_text(errors="replace")
     if "UnsupportedClassVersionError" in text:
         return f"this Java is too old. {JAVA_HINT}"
@@ -311,17 +311,17 @@ def _reason(log: Path, error: Exception) -> str:
 
 
 def is_connect(session: Any) -> bool:
-    """Whether the session is a client of Spark Connect: it has no JVM, and no SparkContext."""
+    """Whether the session is a Spark Connect client, without a JVM and SparkContext."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def is_local(session: Any) -> bool:
-    """Whether the workers are processes of this machine: they see its code and its folders."""
+    """Whether the workers are local processes, which see this machine's code and folders."""
     return not is_connect(session) and session.sparkContext.master.startswith("local")
 
 
 def ship_code(session: Any) -> None:
-    """Send the package to executors on other machines, where there may be any."""
+    """Send the package to executors if they may run on other machines."""
     if is_local(session):
         return
     try:
@@ -335,7 +335,7 @@ def ship_code(session: Any) -> None:
 
 @cache
 def _archive() -> Path:
-    """The package as a file; executors fetch it when their first task comes, so it stays."""
+    """The package as a zip file; it stays, as executors fetch it with their first task."""
     folder = Path(tempfile.mkdtemp(prefix="kgtool-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = Path(__file__).resolve().parents[3]

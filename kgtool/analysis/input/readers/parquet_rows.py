@@ -141,15 +141,14 @@ def _begin(file: Any, group: int) -> int:
 
 def decode_rows(
     tables: Iterable[Any],
-    as_of_ms: int | None,
-    detail: DecodeOptions,
+    options: DecodeOptions,
     missing: int = formats.PARQUET.missing,
 ) -> Iterator[Any]:
     """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:
         for path, piece in _pieces(pa.table(table)):
             source = Source(unquoted(path), NO_PARTITION, missing)
-            yield from decode_content(source, piece, as_of_ms, detail)
+            yield from decode_content(source, piece, options)
 
 
 def _pieces(table: Any) -> Iterator[tuple[str, RecordBlock]]:
