@@ -1,4 +1,4 @@
-"""Tables as Parquet files of this machine: written as their rows come, and ``live`` read back."""
+"""Tables as local Parquet files: written as their rows come, and ``live`` read back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.errors import ConfigError
+from kgtool.errors import AnalysisError, ConfigError
 
 _LIVE_COLUMNS = ("group", "topic", "partition", "offset", "commit_timestamp_ms")
 
@@ -33,6 +33,11 @@ class TableFiles:
         for file in self._files.values():
             file.close()
 
+    @property
+    def names(self) -> list[str]:
+        """The files, relative to the base."""
+        return [f"{table}/{self._name}" for table in self._files]
+
     def add(self, name: str, rows: Any) -> None:
         """Append rows of ``schema.TABLES``, an Arrow table."""
         kinds = schema.TABLES[name].arrow()
@@ -43,6 +48,22 @@ class TableFiles:
             self._files[name] = parquet.ParquetWriter(self._base / name / self._name, kinds)
         if len(rows):
             self._files[name].write_table(rows.select(kinds.names).cast(kinds))
+
+
+def check_files(base: str, names: Iterable[str]) -> None:
+    """Check that this machine sees the files that workers have written, and remove all others.
+
+    A worker that was killed may have left a file. Raises AnalysisError if one is missing: workers
+    write to their own disks if the folder is not shared.
+    """
+    expected = {Path(base, name) for name in names}
+    if not all(map(Path.exists, expected)):
+        raise AnalysisError(
+            f"{Path(base).parent} is not a folder that Spark's workers share with this machine: "
+            "name a URL that every worker can write to."
+        )
+    for file in set(Path(base).glob("*/*")) - expected:
+        file.unlink()
 
 
 def fill(base: str, names: Iterable[str]) -> None:

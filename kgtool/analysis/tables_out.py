@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from kgtool.analysis import schema
@@ -80,8 +79,6 @@ def _write(analysis: Analysis, place: Place, names: Sequence[str], *, whole: boo
     try:
         place.remove(STAGING)
         analysis.write(names, f"{place.base}/{STAGING}")
-        for name in names:
-            _check_written(place, f"{STAGING}/{name}")
         _put(place, names, [each for each in schema.TABLES if each not in names] if whole else [])
     except Exception:
         with suppress(Exception):  # the JVM may be gone
@@ -98,12 +95,3 @@ def _put(place: Place, names: Sequence[str], gone: Sequence[str]) -> None:
         place.rename(f"{STAGING}/{name}", name)
     place.remove(STAGING)
     place.write(DONE, b"")
-
-
-def _check_written(place: Place, name: str) -> None:
-    """Spark's workers write to their own disks if a folder is not shared."""
-    if isinstance(place, Folder) and not list(Path(place.base, name).glob("part-*")):
-        raise AnalysisError(
-            f"{place.base} is not a folder that Spark's workers share with this machine: name a "
-            "URL that every worker can write to."
-        )

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -17,6 +16,7 @@ from kgtool.analysis import schema
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis, TableOptions
+from kgtool.analysis.table_files import check_files
 from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import AnalysisError, UsageError
 from tests.analysis import writer
@@ -152,18 +152,10 @@ def test_a_run_replaces_all_or_nothing(
     assert there(folder) == {*names, "_SUCCESS", "mine.txt"} and groups(folder) == ["one"]
 
 
-def test_workers_whose_disks_are_their_own(tmp_path: Path) -> None:
-    """They write what this machine does not see."""
-
-    class Far:
-        session = None
-        driver_tables = ("live",)
-
-        def write(self, *_: Any) -> None:
-            pass
-
-    one = Analysis(Far(), [], broker_settings.settings_from(None, "4.1", None, None))  # type: ignore[arg-type]
-    one._folded = one.engine
-    with pytest.raises(AnalysisError, match="name a URL that every worker can write to"):
-        write_tables(one, out_place(None, str(tmp_path / "out"), overwrite=False), ["live"])
-    assert not (tmp_path / "out" / "live").exists()
+def test_what_a_killed_worker_left_is_no_table(tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"part-{number}.parquet").touch()
+    check_files(str(tmp_path), ["live/part-0.parquet", "live/part-2.parquet"])
+    assert sorted(path.name for path in folder.iterdir()) == ["part-0.parquet", "part-2.parquet"]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ import pytest
 
 from kgtool.sandbox.cluster import Sandbox
 from tests.retention.truth import DATA
-from tests.support import clients
+from tests.support import biglog, clients, eventlog
 from tests.support.standalone import FAST_JVM, FAST_SUBMIT, HOME, python_without_kgtool, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.starts_first]
@@ -102,6 +103,52 @@ def test_workers_that_know_nothing_of_kgtool_read_a_cluster(
     executors = far.executors()[command]
     assert ["Finished task" in log for log in executors] == [True, True]
     assert any("kgtool.zip" in log for log in executors)
+
+
+def _analyze(far: Far, log: Path, out: str, *more: str) -> subprocess.CompletedProcess[str]:
+    return far.run(
+        sys.executable, "-c", RUN, "analyze", log, "--rules", "4.1", "--retention", "1d",
+        "--retention", "14d", "--out", out, *more,
+    )  # fmt: skip
+
+
+def test_workers_write_the_tables_into_a_shared_folder(far: Far, tmp_path: Path) -> None:
+    biglog.write(tmp_path / "log", 400_000)
+    events = tmp_path / "events"
+    events.mkdir()
+    cluster = ("--master", far.master, "--conf", "spark.executor.memory=512m")
+    for out, more in (
+        ("far", (*cluster, *eventlog.options(events))),
+        ("here", ("--engine", "local")),
+    ):
+        result = _analyze(far, tmp_path / "log", str(tmp_path / out), *more)
+        assert result.returncode == 0, result.stderr
+    names = {path.name for path in (tmp_path / "here").iterdir()}
+    assert {path.name for path in (tmp_path / "far").iterdir()} == names
+    for name in names - {"_SUCCESS"}:
+        there, here = (
+            Counter(map(repr, parquet.read_table(tmp_path / out / name).to_pylist()))
+            for out in ("far", "here")
+        )
+        assert there == here, name
+    # A task for each log partition, not one for each 16 MB that may have nothing to do.
+    folded = [stage for stage in eventlog.stages(events) if len(stage.times) > 2]
+    assert {len(stage.times) for stage in folded} == {8}
+
+
+def test_workers_whose_disks_are_their_own(
+    far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every process has a current folder of its own at /proc/self/cwd."""
+    biglog.write(tmp_path / "log", 20_000)
+    monkeypatch.chdir(tmp_path)
+    result = _analyze(
+        far, tmp_path / "log", "/proc/self/cwd/out", "--master", far.master,
+        "--conf", "spark.executor.memory=512m",
+    )  # fmt: skip
+    assert result.returncode == 3
+    assert "name a URL that every worker can write to" in result.stderr
+    assert list(tmp_path.joinpath("out").iterdir()) == []
 
 
 def test_under_spark_submit_the_cluster_does_it(

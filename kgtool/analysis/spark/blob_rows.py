@@ -20,6 +20,8 @@ from kgtool.analysis.table_files import TableFiles, of_topics
 
 BLOBS: Final = schema.ddl(schema.BLOBS)
 """Columns of a blob. A task's tables and sums use them too, with the table's name as kind."""
+WRITTEN = "written"
+"""The kind of a row that names a file."""
 Decode = Callable[[Iterable[Any]], Iterator[Any]]
 
 
@@ -77,8 +79,8 @@ def file_rows(
 ) -> Iterator[Any]:
     """Write tables, rows of BLOBS, to Parquet files.
 
-    Yields this task's part of the tables whose rows are added up, by bucket. A repeated task writes
-    the same files again.
+    Yields the files' names, and this task's part of the tables whose rows are added up, by bucket.
+    A repeated task writes the same files again.
     """
     sums: dict[str, Any] = {}
     with TableFiles(base, _task()) as files:
@@ -89,20 +91,29 @@ def file_rows(
                 sums[name] = _added(sums.get(name), some, post)
             else:
                 files.add(name, some)
+    yield from _written(files)
     for name, table in sums.items():
         for number, some in split(table, "family", buckets):
             yield from _rows(number, name, some)
 
 
 def file_sums(rows: Iterable[Any], tables: Mapping[str, PostProcess], base: str) -> Iterator[Any]:
-    """Add up all tasks' parts of some buckets and write them to Parquet files; yields no rows."""
+    """Add up all tasks' parts of some buckets and write them to Parquet files; yields names."""
     sums: dict[str, Any] = {}
-    for _, name, data in _open(rows):
+    for number, name, data in _open(rows):
+        if name == WRITTEN:
+            yield _row(Blob(number, name, data.to_pybytes()))
+            continue
         sums[name] = _added(sums.get(name), from_bytes(data), tables[name])
     with TableFiles(base, _task()) as files:
         for name, table in sums.items():
             files.add(name, table)
-    return iter(())
+    yield from _written(files)
+
+
+def _written(files: TableFiles) -> Iterator[Any]:
+    for name in files.names:
+        yield _row(Blob(0, WRITTEN, name.encode()))
 
 
 def _added(sums: Any, table: Any, post: PostProcess) -> Any:

@@ -78,12 +78,11 @@ def _plain(
         settings = settings._replace(trace=None)  # it writes to the driver's terminal
     # From a list, Spark would create the rows in additional Python workers.
     splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
-    total = sum(map(_bytes, files))
-    tasks = max(1, min(total // TASK_BYTES, 100_000))
+    sizes = list(map(_bytes, files))
+    pieces = sum(-(-size // SPLIT_BYTES) or 1 for size in sizes)
+    tasks = max(1, min(sum(sizes) // TASK_BYTES, pieces, 100_000))
     if not is_small:
         splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
-    else:
-        tasks = min(tasks, len(rows))
     splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
 
     def decode(tables: Iterable[Any]) -> Iterator[Any]:
