@@ -76,8 +76,9 @@ class ClassArchive:
             if not is_finished:
                 self.draft.unlink()
                 self.draft.touch()
-            for path in self._folder.glob("classes-*.jsa"):
-                if _age_s(path) > _OLD_S:  # if still in use, it is recorded again
+            for path in self._folder.glob("classes-*"):
+                # An archive that is still in use is recorded again.
+                if _age_s(path) > (_OLD_S if path.suffix == ".jsa" else _DRAFT_S):
                     path.unlink()
             sync(self.draft)
             self.draft.replace(self._folder / f"{self._name}-{self.draft.stat().st_size}.jsa")

@@ -48,6 +48,9 @@ def test_recorded_by_the_first_used_by_the_next(folder: Path) -> None:
     old = folder / "classes-000000000000-5.jsa"
     old.write_bytes(b"of an older Spark")
     os.utime(old, (0, 0))
+    left = folder / "classes-000000000000.draft"
+    left.write_bytes(b"of a JVM that was killed")
+    os.utime(left, (time.time() - 3600,) * 2)
     archive = ClassArchive(folder, JAVA, OWN)
     assert archive.use() == []
     first = archive.record()
