@@ -90,7 +90,7 @@ class SparkEngine(Engine):
             columns = (table[name].to_pylist() for name in ("partition", "bytes"))
             for number, size in zip(*columns, strict=True):
                 self._sizes[number] += size or 0
-        self._tasks = min(_tasks(sum(self._sizes.values())), len(self._sizes))
+        self._tasks = min(_tasks(sum(self._sizes.values())), len(self._sizes) or 1)
         return tables
 
     def fold(self, plan: FoldPlan) -> None:
