@@ -32,8 +32,8 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{os.getpid()}-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
 
 
-UNIQUE = re.compile(r"-\d+-\d+-[0-9a-f]{6}|^console-consumer-\d+$")
-"""The names of tests: what ``unique`` adds, and console consumers that are cleaned up."""
+UNIQUE = re.compile(r"-\d+-\d+-[0-9a-f]{6}|^console-consumer-\d+$|^polygenelubricants$")
+"""The names of tests: what ``unique`` adds, a console consumer's, and one with a certain hash."""
 
 
 def admin(bootstrap: str) -> AdminClient:
