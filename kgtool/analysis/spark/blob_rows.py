@@ -28,11 +28,13 @@ Decode = Callable[[Iterable[Any]], Iterator[Any]]
 def packed(decode: Decode) -> Decode:
     """Wrap ``decode`` so that it yields rows of BLOBS instead of rows of ``schema.RECORDS``."""
 
-    def pack_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        for blob in pack(decode(tables)):
-            yield _row(blob)
+    return lambda tables: pack_rows(decode(tables))
 
-    return pack_rows
+
+def pack_rows(batches: Iterable[Any]) -> Iterator[Any]:
+    """Arrow batches of ``schema.RECORDS`` as rows of BLOBS."""
+    for blob in pack(batches):
+        yield _row(blob)
 
 
 def fold_rows(tables: Iterable[Any], plan: FoldPlan) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, split_of, split_rows
-from kgtool.analysis.spark.blob_rows import BLOBS, packed
+from kgtool.analysis.spark.blob_rows import BLOBS, pack_rows
 
 TASK_BYTES = 16 << 20
 """Size of a task that several small files share."""
@@ -87,9 +87,12 @@ def _plain(
 
     def decode(tables: Iterable[Any]) -> Iterator[Any]:
         rows = chain.from_iterable(table.to_pylist() for table in tables)
-        return decode_splits(rows, options, partial(parts, settings=settings))
+        for row in rows:
+            # Each by itself: a blob of two splits would span the log offsets of others, and a large
+            # group would be folded without ``compact``.
+            yield from pack_rows(decode_splits([row], options, partial(parts, settings=settings)))
 
-    return splits.mapInArrow(packed(decode), BLOBS)
+    return splits.mapInArrow(decode, BLOBS)
 
 
 def _bytes(file: InputFile) -> int:

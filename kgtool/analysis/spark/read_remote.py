@@ -20,7 +20,7 @@ from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import InputFile, unquoted
 from kgtool.analysis.input.readers.ranges import RemoteRange, parts, ranges, split_of
 from kgtool.analysis.input.readers.text_ranges import SECTION
-from kgtool.analysis.spark.blob_rows import BLOBS, packed
+from kgtool.analysis.spark.blob_rows import BLOBS, pack_rows
 from kgtool.analysis.spark.remote import Links
 
 DUMPS = tuple(kind.name for kind in formats.DUMPS)
@@ -57,7 +57,7 @@ def read_remote(
             rows = source.format("binaryFile").load(links.paths).select(*place, "content")
         job = Job(links.files, separator, headings)
         decode = partial(decode_remote, job=job, options=options)
-        frames.append(rows.mapInArrow(packed(decode), BLOBS))
+        frames.append(rows.mapInArrow(decode, BLOBS))
     return frames
 
 
@@ -72,9 +72,9 @@ def _headings(rows: DataFrame) -> dict[str, dict[int, str]]:
 
 
 def decode_remote(tables: Iterable[Any], job: Job, options: DecodeOptions) -> Iterator[Any]:
-    """Decode splits of files into rows of ``schema.RECORDS``."""
-    rows = chain.from_iterable(map(ranges, _splits(tables, job)))
-    return decode_splits(rows, options, parts)
+    """Decode splits of files into rows of BLOBS."""
+    for row in chain.from_iterable(map(ranges, _splits(tables, job))):
+        yield from pack_rows(decode_splits([row], options, parts))
 
 
 def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
