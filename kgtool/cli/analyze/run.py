@@ -78,7 +78,7 @@ def _analyze(
             session = getattr(engine, "session", None)
             options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
         analysis = Analysis(engine, inputs.files, basis, options["as_of"], table_options, state)
-        _write_outputs(analysis, output, options)
+        _write_outputs(analysis, output, options, progress)
     if state is not None:
         state.commit(analysis)
     # Each is evaluated, as each reports what it found.
@@ -168,13 +168,16 @@ def _total_bytes(inputs: Any) -> int:
     return sum(file.size for file in inputs.files if file.format not in others)
 
 
-def _write_outputs(analysis: Any, output: Output, options: dict[str, Any]) -> None:
+def _write_outputs(
+    analysis: Any, output: Output, options: dict[str, Any], progress: AnalyzeProgress
+) -> None:
     from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.tables.quality import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables
     from kgtool.analysis.words import when
 
-    damaged = damaged_files(analysis.quality, NAMED_FILES)
+    damaged = damaged_files(analysis.quality, NAMED_FILES)  # this reads the inputs
+    progress.redraw()
     nothing = analysis.nothing_read()
     if nothing is not None:
         raise ConfigError(nothing)

@@ -86,12 +86,20 @@ class ProgressLine:
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
-            if time.monotonic() < self._quiet_until:
-                continue
-            columns = terminal.size()[0] - 1
-            text = self.text(columns, terminal.mark_for(self._stream) != "…")
-            if text is not None:
-                self.draw(text)
+            self._redraw()
+
+    def redraw(self) -> None:
+        """Draw what holds from now on, which may be over before the next turn."""
+        if self._thread.is_alive():
+            self._redraw()
+
+    def _redraw(self) -> None:
+        if time.monotonic() < self._quiet_until:
+            return
+        columns = terminal.size()[0] - 1
+        text = self.text(columns, terminal.mark_for(self._stream) != "…")
+        if text is not None:
+            self.draw(text)
 
     def draw(self, text: str) -> None:
         """Draw the line over the last one."""
