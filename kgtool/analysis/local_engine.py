@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
-from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.job_progress import LocalCounters
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.arrays import sum_rows
@@ -243,7 +243,7 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
 
 
 def _decode(row: dict[str, Any], options: DecodeOptions) -> Iterator[Blob]:
-    return pack(decode_splits([row], options, parts))
+    return pack(decode_split(row, options, parts))
 
 
 def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> Iterator[tuple[str, bytes]]:

@@ -111,7 +111,7 @@ class Analysis:
     @cached_property
     def notes(self) -> Any:
         """What was read of each file, and what was not. Reads the inputs."""
-        options = self.options.decode(self.basis.check_interval_ms)._replace(
+        options = self.options.decode_options(self.basis.check_interval_ms)._replace(
             as_of_ms=self.as_of_ms, now_ms=time.time_ns() // 1_000_000,
             keep_all=self.overlapping, by_producer=self.basis.rules.new_coordinator,
             already_read=self._already_read,

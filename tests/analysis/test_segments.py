@@ -17,7 +17,7 @@ from kgtool.analysis.decode.batches import (
     REASON_RECORDS,
     read_chunk,
 )
-from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.decode.segments import (
     REASON_NO_BATCH,
@@ -229,9 +229,9 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
         for _ in range(rng.randint(1, 30)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         target = writer.segment(tmp_path, bytes(data))
-        rows = [{"path": str(target), "partition": 0, "start": 0, "end": len(data),
-                 "format": "segment"}]  # fmt: skip
-        tables = list(decode_splits(rows, DecodeOptions(), parts))
+        row = {"path": str(target), "partition": 0, "start": 0, "end": len(data),
+               "format": "segment"}  # fmt: skip
+        tables = list(decode_split(row, DecodeOptions(), parts))
         assert sum(table.num_rows for table in tables) > 0
 
 

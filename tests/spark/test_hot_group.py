@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from kgtool.analysis import schema
+from kgtool.analysis.decode.blobs import from_bytes
+from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.decode.segments import split
+from kgtool.analysis.input.readers.ranges import parts
+from kgtool.analysis.spark.blob_rows import split_blobs
 from tests.support import biglog, eventlog
 
 pytestmark = pytest.mark.spark
@@ -37,3 +44,24 @@ def test_no_row_is_moved_and_none_is_miscounted(tmp_path: Path) -> None:
     assert shuffles
     for stage in shuffles:
         assert sum(stage.records) < 1000, stage.line()
+
+
+def test_a_blob_never_spans_two_splits(tmp_path: Path) -> None:
+    """Else the blobs of the splits between them overlap it, and no row is dropped."""
+    biglog.write(tmp_path, 40_000)
+    (path,) = (tmp_path / "__consumer_offsets-0").iterdir()
+    size = path.stat().st_size
+    ranges = list(split(BytesIO(path.read_bytes()), size, size // 3))
+    assert len(ranges) >= 3
+    rows = [
+        {"path": str(path), "partition": 0, "start": start, "end": end, "format": "segment"}
+        for start, end in (ranges[0], ranges[-1])
+    ]
+    found = []
+    for batch in split_blobs(rows, DecodeOptions(keep_all=True), parts):
+        (blob,) = batch.to_pylist()
+        if blob["kind"] == schema.KIND_OFFSET:
+            found.append(from_bytes(blob["data"])["log_offset"].to_pylist())
+    assert len(found) == 2
+    for offsets in found:
+        assert offsets == list(range(offsets[0], offsets[-1] + 1))

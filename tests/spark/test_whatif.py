@@ -60,7 +60,7 @@ class Played(NamedTuple):
 def played(analysis: Analysis) -> Iterator[Played]:
     """Everything that the fold plays."""
     local = LocalEngine()
-    local.read(analysis.files, analysis.options.decode(5000))
+    local.read(analysis.files, analysis.options.decode_options(5000))
     for partition, blobs in local._blobs.items():
         folded = FoldedLog(partition, unpack(blobs), analysis.plan)
         groups = folded.log.groups.to_pylist()

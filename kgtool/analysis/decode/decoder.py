@@ -5,7 +5,7 @@ Runs in Spark's Python workers and in the processes of the local engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,25 +49,24 @@ Content = Chunk | RecordBlock | Note
 """Part of a file."""
 
 
-def decode_splits(
-    rows: Iterable[Mapping[str, Any]],
+def decode_split(
+    row: Mapping[str, Any],
     options: DecodeOptions,
     read: Callable[[Mapping[str, Any]], Iterator[Content]],
 ) -> Iterator[Any]:
-    """Arrow batches of ``schema.RECORDS`` from rows of ``schema.SPLITS``.
+    """Arrow batches of ``schema.RECORDS`` from a row of ``schema.SPLITS``.
 
     :param read: gives the content of a row (``ranges.parts``).
     """
-    for row in rows:
-        source = Source(row["path"], row["partition"], row.get("missing") or 0)
-        yield file_row(source)
-        try:
-            for content in read(row):
-                yield from decode_content(source, content, options)
-        except OSError as error:
-            why = REASON_UNREADABLE.format(str(error.strerror or error).rstrip("."))
-            size = row["end"] - row["start"]
-            yield from note_rows(source, [Note(why, row["start"], size)])
+    source = Source(row["path"], row["partition"], row.get("missing") or 0)
+    yield file_row(source)
+    try:
+        for content in read(row):
+            yield from decode_content(source, content, options)
+    except OSError as error:
+        why = REASON_UNREADABLE.format(str(error.strerror or error).rstrip("."))
+        size = row["end"] - row["start"]
+        yield from note_rows(source, [Note(why, row["start"], size)])
 
 
 def decode_content(source: Source, content: Content, options: DecodeOptions) -> Iterator[Any]:

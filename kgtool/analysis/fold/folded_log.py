@@ -43,7 +43,7 @@ class TableOptions(NamedTuple):
     idle_ms: int | None = None
     """... of groups that were idle this long."""
 
-    def decode(self, interval_ms: int) -> DecodeOptions:
+    def decode_options(self, interval_ms: int) -> DecodeOptions:
         """Which superseded commits the tables need, with that interval of the brokers' checks."""
         grids = {scenario.interval_ms for scenario in self.scenarios}
         grids |= {interval_ms} if self.gaps else set()

@@ -11,6 +11,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, pack
+from kgtool.analysis.decode.decoder import Content, decode_split
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.folded_log import FoldPlan
@@ -28,13 +30,21 @@ Decode = Callable[[Iterable[Any]], Iterator[Any]]
 def packed(decode: Decode) -> Decode:
     """Wrap ``decode`` so that it yields rows of BLOBS instead of rows of ``schema.RECORDS``."""
 
-    return lambda tables: pack_rows(decode(tables))
+    return lambda tables: map(_row, pack(decode(tables)))
 
 
-def pack_rows(batches: Iterable[Any]) -> Iterator[Any]:
-    """Arrow batches of ``schema.RECORDS`` as rows of BLOBS."""
-    for blob in pack(batches):
-        yield _row(blob)
+def split_blobs(
+    splits: Iterable[Mapping[str, Any]],
+    options: DecodeOptions,
+    read: Callable[[Mapping[str, Any]], Iterator[Content]],
+) -> Iterator[Any]:
+    """The records of rows of ``schema.SPLITS``, as rows of BLOBS.
+
+    A blob never has records of two splits: it would span the log offsets of splits between them,
+    and ``buckets`` could not compact a large group.
+    """
+    for row in splits:
+        yield from map(_row, pack(decode_split(row, options, read)))
 
 
 def fold_rows(tables: Iterable[Any], plan: FoldPlan) -> Iterator[Any]:

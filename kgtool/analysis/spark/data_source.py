@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
-from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs, is_remote, local_path
@@ -163,7 +164,8 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 def _records(rows: Sequence[Any]) -> Iterator[Any]:
     """All records of these ranges."""
     target = schema.arrow(COLUMNS)
-    for batch in decode_splits(rows, DecodeOptions(keep_all=True), parts):
+    options = DecodeOptions(keep_all=True)
+    for batch in chain.from_iterable(decode_split(row, options, parts) for row in rows):
         if len(batch) and batch["kind"][0].as_py() in _KINDS:
             yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
 

@@ -179,8 +179,7 @@ class SparkEngine(Engine):
         """
         if is_url(base):
             for name, post in tables.items():
-                place = as_url(f"{base}/{name}")
-                self.frame(name, post).write.mode("overwrite").parquet(place)
+                self.frame(name, post).write.mode("overwrite").parquet(f"{base}/{name}")
             return
         theirs = {name: post for name, post in tables.items() if name not in self.driver_tables}
         if theirs:

@@ -12,12 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import nothing
-from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
-from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, split_of, split_rows
-from kgtool.analysis.spark.blob_rows import BLOBS, pack_rows
+from kgtool.analysis.input.readers.ranges import (
+    SPLIT_BYTES,
+    SPLIT_TEXT_BYTES,
+    parts,
+    ranges,
+    split_of,
+    split_rows,
+)
+from kgtool.analysis.spark.blob_rows import BLOBS, split_blobs
 
 TASK_BYTES = 16 << 20
 """Size of a task that several small files share."""
@@ -78,21 +84,23 @@ def _plain(
         settings = settings._replace(trace=None)  # it writes to the driver's terminal
     # From a list, Spark would create the rows in additional Python workers.
     splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
-    sizes = list(map(_bytes, files))
-    pieces = sum(-(-size // SPLIT_BYTES) or 1 for size in sizes)
-    tasks = max(1, min(sum(sizes) // TASK_BYTES, pieces, 100_000))
+    pieces = len(rows) if is_small else sum(map(_pieces, files))
+    tasks = max(1, min(sum(map(_bytes, files)) // TASK_BYTES, pieces, 100_000))
     if not is_small:
         splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
     splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
 
     def decode(tables: Iterable[Any]) -> Iterator[Any]:
         rows = chain.from_iterable(table.to_pylist() for table in tables)
-        for row in rows:
-            # Each by itself: a blob of two splits would span the log offsets of others, and a large
-            # group would be folded without ``compact``.
-            yield from pack_rows(decode_splits([row], options, partial(parts, settings=settings)))
+        return split_blobs(rows, options, partial(parts, settings=settings))
 
     return splits.mapInArrow(decode, BLOBS)
+
+
+def _pieces(file: InputFile) -> int:
+    """Number of ranges of a file, about."""
+    size = SPLIT_BYTES if file.format == formats.SEGMENT.name else SPLIT_TEXT_BYTES
+    return -(-_bytes(file) // size) or 1
 
 
 def _bytes(file: InputFile) -> int:

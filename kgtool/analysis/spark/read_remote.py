@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import InputFile, unquoted
 from kgtool.analysis.input.readers.ranges import RemoteRange, parts, ranges, split_of
 from kgtool.analysis.input.readers.text_ranges import SECTION
-from kgtool.analysis.spark.blob_rows import BLOBS, pack_rows
+from kgtool.analysis.spark.blob_rows import BLOBS, split_blobs
 from kgtool.analysis.spark.remote import Links
 
 DUMPS = tuple(kind.name for kind in formats.DUMPS)
@@ -73,8 +72,8 @@ def _headings(rows: DataFrame) -> dict[str, dict[int, str]]:
 
 def decode_remote(tables: Iterable[Any], job: Job, options: DecodeOptions) -> Iterator[Any]:
     """Decode splits of files into rows of BLOBS."""
-    for row in chain.from_iterable(map(ranges, _splits(tables, job))):
-        yield from pack_rows(decode_splits([row], options, parts))
+    rows = chain.from_iterable(map(ranges, _splits(tables, job)))
+    return split_blobs(rows, options, parts)
 
 
 def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
