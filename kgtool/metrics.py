@@ -25,14 +25,26 @@ class Metric(NamedTuple):
 
 _ROWS = (
     ("kgtool_group_lag", "Records between the committed offset and the end of the log.", "lag", 1),
-    ("kgtool_group_lag_seconds", "Age of the first unread record (with --time-lag).", "lag_ms",
-     1000),
+    (
+        "kgtool_group_lag_seconds",
+        "Age of the first unread record (with --time-lag).",
+        "lag_ms",
+        1000,
+    ),
     ("kgtool_group_committed_offset", "The committed offset.", "current_offset", 1),
-    ("kgtool_group_offset_committed_timestamp_seconds", "When the offset was committed.",
-     "committed_at_ms", 1000),
-    ("kgtool_group_offset_expires_timestamp_seconds", "When the broker may remove the committed "
-     "offset (with --expiry).", "expires_at_ms", 1000),
-)  # fmt: skip
+    (
+        "kgtool_group_offset_committed_timestamp_seconds",
+        "When the offset was committed.",
+        "committed_at_ms",
+        1000,
+    ),
+    (
+        "kgtool_group_offset_expires_timestamp_seconds",
+        "When the broker may remove the committed offset (with --expiry).",
+        "expires_at_ms",
+        1000,
+    ),
+)
 """Metrics with one sample a partition of a group: name, help, key of the row, divisor."""
 
 
@@ -40,23 +52,26 @@ def of_groups(groups: Groups) -> Iterator[Metric]:
     """Return the metrics of groups and their offsets."""
     for name, help_, key, divisor in _ROWS:
         yield Metric(
-            name, help_,
+            name,
+            help_,
             [
                 ({k: row[k] for k in ("group", "topic", "partition")}, row[key] / divisor)
                 for _, rows in groups
                 for row in rows
                 if row.get(key) is not None
             ],
-        )  # fmt: skip
+        )
     yield _log_ends(groups)
     yield Metric(
-        "kgtool_group_members", "Members of the group.",
+        "kgtool_group_members",
+        "Members of the group.",
         [({"group": group.group}, len(group.members)) for group, _ in groups],
-    )  # fmt: skip
+    )
     yield Metric(
-        "kgtool_group_state", "1 for the state that the group is in.",
+        "kgtool_group_state",
+        "1 for the state that the group is in.",
         [({"group": g.group, "state": g.state, "type": g.type or ""}, 1) for g, _ in groups],
-    )  # fmt: skip
+    )
 
 
 def _log_ends(groups: Groups) -> Metric:
@@ -67,17 +82,20 @@ def _log_ends(groups: Groups) -> Metric:
         if row["log_end_offset"] is not None
     }
     return Metric(
-        "kgtool_log_end_offset", "Where the log of a partition ends.",
+        "kgtool_log_end_offset",
+        "Where the log of a partition ends.",
         [({"topic": t, "partition": p}, end) for (t, p), end in sorted(ends.items())],
-    )  # fmt: skip
+    )
 
 
 def of_poll(errors: int, now_ms: int) -> Iterator[Metric]:
     """Return the number of errors and the time of the poll."""
-    yield Metric("kgtool_errors", "Groups and partitions that could not be looked at.",
-                 [({}, errors)])  # fmt: skip
-    yield Metric("kgtool_last_look_timestamp_seconds", "When this was found out.",
-                 [({}, now_ms / 1000)])  # fmt: skip
+    yield Metric(
+        "kgtool_errors", "Groups and partitions that could not be looked at.", [({}, errors)]
+    )
+    yield Metric(
+        "kgtool_last_look_timestamp_seconds", "When this was found out.", [({}, now_ms / 1000)]
+    )
 
 
 def of_ghost_topics(groups: Groups) -> Metric:
@@ -89,9 +107,10 @@ def of_ghost_topics(groups: Groups) -> Metric:
         if row["subscribed"] is False and not group.is_empty
     }
     return Metric(
-        "kgtool_group_ghost_topic", "1 for a topic with offsets that no member subscribes to.",
+        "kgtool_group_ghost_topic",
+        "1 for a topic with offsets that no member subscribes to.",
         [({"group": group, "topic": topic}, 1) for group, topic in sorted(ghosts)],
-    )  # fmt: skip
+    )
 
 
 def counted(name: str, help_: str, labels: Sequence[str], items: Iterable[Sequence[str]]) -> Metric:

@@ -81,9 +81,14 @@ class ItemError(NamedTuple):
         """Return an exception as the failure of one item."""
         code = error.code if isinstance(error, BrokerError) else None
         return cls(
-            target, code, error.name, error.message, error.hint,
-            unreachable=error.exit_code == 4, maybe_done=error.maybe_done,
-        )  # fmt: skip
+            target,
+            code,
+            error.name,
+            error.message,
+            error.hint,
+            unreachable=error.exit_code == 4,
+            maybe_done=error.maybe_done,
+        )
 
 
 class GroupListing(NamedTuple):
@@ -173,8 +178,11 @@ class GroupDescription(NamedTuple):
     def is_rebalancing(self) -> bool:
         """Whether the group is between two assignments."""
         return self.state in (
-            "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling",
-        )  # fmt: skip
+            "PreparingRebalance",
+            "CompletingRebalance",
+            "Assigning",
+            "Reconciling",
+        )
 
 
 class CommittedOffset(NamedTuple):

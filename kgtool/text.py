@@ -77,8 +77,9 @@ def addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
     >>> addresses([("b1", 9092), ("::1", 9093)])
     'b1:9092,[::1]:9093'
     """
-    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-                    for host, port in bootstrap)  # fmt: skip
+    return ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bootstrap
+    )
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -57,8 +57,12 @@ class TestGenerated:
     def test_nothing_is_stale(self) -> None:
         done = subprocess.run(
             [sys.executable, "tools/docs.py", "--check"],
-            cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     def test_all_of_it_is_shipped(self) -> None:
@@ -68,8 +72,12 @@ class TestGenerated:
         )
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", f"import setuptools; {code}"],
-            cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         shipped = {path: folder for folder, paths in json.loads(done.stdout) for path in paths}
         made = {
             str(path.relative_to(ROOT))
@@ -87,9 +95,13 @@ class TestManPages:
         assert shutil.which("man"), "man is missing; on Debian: apt-get install man-db groff-base"
         done = subprocess.run(
             ["man", "--warnings", "-E", "UTF-8", "-l", f"man/{name}.1"],
-            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
             env={"PATH": "/usr/bin:/bin", "MANWIDTH": "80", "LC_ALL": "C.UTF-8", "HOME": "/"},
-        )  # fmt: skip
+        )
         assert (done.returncode, done.stderr) == (0, "")
         text = re.sub(r".\x08", "", done.stdout)
         headings = re.findall(r"^[A-Z][A-Z' ]+$", text, re.MULTILINE)

@@ -34,6 +34,6 @@ def test_the_list(request: pytest.FixtureRequest) -> None:
         (GOOD._replace(test="tests/a.py::test"), GOOD.since, ["tests/a.py::test is no test"]),
         (GOOD._replace(reason="flaky"), GOOD.since, [f"{GOOD.test} has no reason"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(entry: Entry, today: date, wrong: list[str]) -> None:
     assert flaky.complaints([entry], ["tests/a.py::test_b[x-1]"], today) == wrong

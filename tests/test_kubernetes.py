@@ -34,10 +34,15 @@ class Node:
         self.root = root
         config, secret, claim = documents("connection.yaml")
         assert [one["kind"] for one in (config, secret, claim)] == [
-            "ConfigMap", "Secret", "PersistentVolumeClaim",
-        ]  # fmt: skip
-        self.sources = {config["metadata"]["name"], secret["metadata"]["name"],
-                        claim["metadata"]["name"]}  # fmt: skip
+            "ConfigMap",
+            "Secret",
+            "PersistentVolumeClaim",
+        ]
+        self.sources = {
+            config["metadata"]["name"],
+            secret["metadata"]["name"],
+            claim["metadata"]["name"],
+        }
         for folder in ("config", "secret", "journal"):
             (root / folder).mkdir()
         for key, value in {**config["data"]}.items():
@@ -74,10 +79,13 @@ class Node:
         (document,) = documents(name)
         words, own = self.words(pod_of(document))
         return subprocess.Popen(
-            [sys.executable, "-m", "kgtool", *words, *more], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "kgtool", *words, *more],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             env={**os.environ, "KGTOOL_JOURNAL_DIR": str(self.root / "journal"), **own, **env},
-        )  # fmt: skip
+        )
 
     def run(self, name: str, *more: str, **env: str) -> tuple[int, str, str]:
         with self.start(name, *more, **env) as process:

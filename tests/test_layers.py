@@ -13,10 +13,19 @@ from tests.support.imports import imports_of
 ROOT = Path(__file__).parents[1] / "kgtool"
 
 OPEN = {
-    "kgtool", "kgtool.errors", "kgtool.model", "kgtool.text", "kgtool.timespec", "kgtool.columns",
-    "kgtool.json_rows", "kgtool.durable", "kgtool.class_archive", "kgtool.metrics",
-    "kgtool.protocol", "kgtool.protocol.codes",
-}  # fmt: skip
+    "kgtool",
+    "kgtool.errors",
+    "kgtool.model",
+    "kgtool.text",
+    "kgtool.timespec",
+    "kgtool.columns",
+    "kgtool.json_rows",
+    "kgtool.durable",
+    "kgtool.class_archive",
+    "kgtool.metrics",
+    "kgtool.protocol",
+    "kgtool.protocol.codes",
+}
 """Everybody may import these; they import nothing of kgtool but each other."""
 
 READING = ("protocol", "client", "records", "retention")
@@ -54,7 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 EXTRA: dict[str, tuple[str, ...]] = {
     # Its reader of a living cluster.
-    "analysis/input/readers/cluster.py": ("net", "client", "queries.log"),
+    "analysis/input/readers/cluster.py": ("net", "client", "queries.log")
 }
 
 ONLY_IN = {
@@ -125,7 +134,7 @@ def _is_allowed(path: Path, module: str) -> bool:
 
 
 @pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
-def testimports_of(path: Path) -> None:
+def test_imports_of(path: Path) -> None:
     assert _part(path) in ALLOWED, f"{path}: say in ALLOWED what this new part may import"
     for module in imports_of(path):
         top = module.split(".")[0]
@@ -137,8 +146,17 @@ def testimports_of(path: Path) -> None:
 
 
 def test_the_core_needs_nothing_but_the_standard_library() -> None:
-    core = ("protocol", "records", "retention", "client", "net", "queries", "changes", "model",
-            "errors")  # fmt: skip
+    core = (
+        "protocol",
+        "records",
+        "retention",
+        "client",
+        "net",
+        "queries",
+        "changes",
+        "model",
+        "errors",
+    )
     # typing_extensions is for the type checker alone: it is no dependency.
     known = sys.stdlib_module_names | {"kgtool", "typing_extensions"}
     for path in _files():
@@ -186,11 +204,18 @@ def test_the_rooms_are_small() -> None:
 
 
 ANALYSIS = (
-    {"schema", "missing_data", "words"}, {"decode"}, {"input"}, {"fold"}, {"tables"},
+    {"schema", "missing_data", "words"},
+    {"decode"},
+    {"input"},
+    {"fold"},
+    {"tables"},
     {"pipeline", "partition_tables", "arguments", "to_parquet", "table_files"},
-    {"local_engine"}, {"spark"},
-    {"report", "state", "tables_out"}, {"api"}, {"__init__"},
-)  # fmt: skip
+    {"local_engine"},
+    {"spark"},
+    {"report", "state", "tables_out"},
+    {"api"},
+    {"__init__"},
+)
 """The rooms of ``kgtool.analysis``, from the bytes up: each may import those before it."""
 
 

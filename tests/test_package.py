@@ -40,9 +40,13 @@ class Built(NamedTuple):
 
 def run(*argv: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(arg) for arg in argv], env={**os.environ, **env}, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
+        [str(arg) for arg in argv],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def ok(*argv: str | Path, **env: str) -> str:
@@ -78,8 +82,12 @@ def _sources(source: Path) -> Path:
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of the programs that ``pipx install`` made, and nothing of this environment."""
     home = tmp_path_factory.mktemp("pipx")
-    places = {"PIPX_HOME": str(home / "home"), "PIPX_BIN_DIR": str(home / "bin"),
-              "PIPX_MAN_DIR": str(home / "man"), "PIPX_DEFAULT_PYTHON": sys.executable}  # fmt: skip
+    places = {
+        "PIPX_HOME": str(home / "home"),
+        "PIPX_BIN_DIR": str(home / "bin"),
+        "PIPX_MAN_DIR": str(home / "man"),
+        "PIPX_DEFAULT_PYTHON": sys.executable,
+    }
     ok(sys.executable, "-m", "pipx", "install", built.wheel, **places)
     yield home / "bin"
 
@@ -88,9 +96,13 @@ def bare(programs: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run the installed kgtool on a machine with nothing else: no Java, no cluster named."""
     plain = {"PATH": str(programs), "HOME": str(programs.parent), "LANG": "C.UTF-8"}
     return subprocess.run(
-        [programs / "kgtool", *argv], env=plain, capture_output=True, text=True, timeout=60,
+        [programs / "kgtool", *argv],
+        env=plain,
+        capture_output=True,
+        text=True,
+        timeout=60,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def test_the_wheel_has_everything_and_nothing_else(tmp_path: Path) -> None:
@@ -116,8 +128,9 @@ def test_the_sdist_has_what_the_wheel_is_made_of(built: Built) -> None:
 
 
 def test_each_file_has_its_checksum(built: Built) -> None:
-    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
-                   cwd=built.folder, check=True)  # fmt: skip
+    subprocess.run(
+        ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=built.folder, check=True
+    )
     summed = (built.folder / "SHA256SUMS").read_text().split()[1::2]
     assert sorted([*summed, "SHA256SUMS"]) == sorted(path.name for path in built.folder.iterdir())
 
@@ -229,8 +242,9 @@ def test_the_analyze_image_analyzes(image: Any) -> None:
     shutil.copytree(ROOT / "tests/data/retention-truth/4.3.1/segments", segments)
     for path in (segments, *segments.iterdir()):
         path.chmod(0o755)
-    done = made.start("analyze", "/tmp/segments", "--out", "/tmp/out",
-                      lent=SITE, PYTHONPATH="/opt/lent")  # fmt: skip
+    done = made.start(
+        "analyze", "/tmp/segments", "--out", "/tmp/out", lent=SITE, PYTHONPATH="/opt/lent"
+    )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1500:]
     assert "Live" in done.stdout, done
     assert list(made.root.glob("tmp/out/live/*.parquet")), done

@@ -57,9 +57,15 @@ def test_the_first_sixty_seconds(seeded: str, home: Path, tmp_path: Path) -> Non
     assert last == "kgtool sandbox down"
     environ = {**readme.environment("", tmp_path), "XDG_STATE_HOME": str(home)}
     done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, env=environ, text=True, timeout=300,
-        stdin=subprocess.DEVNULL, capture_output=True, check=True,
-    )  # fmt: skip
+        ["bash", "-c", "\n".join(lines)],
+        cwd=tmp_path,
+        env=environ,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
     assert "Error" not in done.stderr
     assert "PROBLEM beyond-end" in done.stdout and "before-start" in done.stdout.split("LAG")[-1]
 

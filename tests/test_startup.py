@@ -13,10 +13,27 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 NEVER = {
-    "asyncio", "confluent_kafka", "csv", "cryptography", "dataclasses", "http",
-    "importlib.metadata", "numpy", "pandas", "pyarrow", "pyspark", "re2", "rich", "ssl",
-    "subprocess", "tabulate", "tempfile", "unittest", "urllib.request", "yaml",
-}  # fmt: skip
+    "asyncio",
+    "confluent_kafka",
+    "csv",
+    "cryptography",
+    "dataclasses",
+    "http",
+    "importlib.metadata",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "re2",
+    "rich",
+    "ssl",
+    "subprocess",
+    "tabulate",
+    "tempfile",
+    "unittest",
+    "urllib.request",
+    "yaml",
+}
 """Nothing that only looks at groups needs any of these."""
 
 PROBE = """
@@ -35,8 +52,13 @@ def _modules(*argv: str) -> tuple[int, set[str]]:
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-S", "-c", PROBE, *argv],
-        env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stdout, done.stderr
     status, modules = json.loads(done.stdout)
     return status, set(modules)
@@ -47,8 +69,11 @@ def click_modules() -> set[str]:
     """What importing click brings along."""
     done = subprocess.run(
         [sys.executable, "-c", "import click, sys, json; print(json.dumps(list(sys.modules)))"],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     return set(json.loads(done.stdout))
 
 
@@ -64,9 +89,12 @@ def test_help_imports_no_click() -> None:
     assert status == 0
     assert "click" not in modules
     assert {name for name in modules if name.startswith("kgtool.")} == {
-        "kgtool.cli", "kgtool.cli.app", "kgtool.cli.app.main", "kgtool.cli.app.overview",
+        "kgtool.cli",
+        "kgtool.cli.app",
+        "kgtool.cli.app.main",
+        "kgtool.cli.app.overview",
         "kgtool.cli.commands",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,7 +142,10 @@ def test_help_is_not_slow() -> None:
 
     began = time.monotonic()
     subprocess.run(
-        [sys.executable, "-m", "kgtool.cli", "--help"], cwd=ROOT, stdout=subprocess.DEVNULL,
-        timeout=60, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "kgtool.cli", "--help"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        timeout=60,
+        check=True,
+    )
     assert time.monotonic() - began < 5

@@ -9,8 +9,13 @@ import pytest
 from tests.support import thorough
 from tests.support.thorough import Entry
 
-TESTS = ("tests/a.py::test_b[2.1.1]", "tests/a.py::test_b[4.3.1]", "tests/a.py::test_c",
-         "tests/ab.py::test_d", "tests/a.py::test_e[2.1.1]")  # fmt: skip
+TESTS = (
+    "tests/a.py::test_b[2.1.1]",
+    "tests/a.py::test_b[4.3.1]",
+    "tests/a.py::test_c",
+    "tests/ab.py::test_d",
+    "tests/a.py::test_e[2.1.1]",
+)
 
 
 def test_the_list(request: pytest.FixtureRequest) -> None:
@@ -38,11 +43,14 @@ def test_the_list(request: pytest.FixtureRequest) -> None:
         ("tests/a.py::test_c", {"instead": "tests/ab.py::test_d"}, []),
         ("tests/a.py", {"instead": "tests/a.py::test_c"}, []),
         ("tests/a", {"instead": "tests/a.py::test_c"}, ["tests/a: nothing of it is thorough"]),
-        ("tests/a.py", {"instead": "tests/b.py::test_f"},
-         ["tests/a.py: tests/b.py::test_f does not stay"]),
+        (
+            "tests/a.py",
+            {"instead": "tests/b.py::test_f"},
+            ["tests/a.py: tests/b.py::test_f does not stay"],
+        ),
         ("tests/a.py::test_c", {}, ["tests/a.py::test_c: it takes one of keep and instead"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(tests: str, stays: Any, wrong: list[str]) -> None:
     entry = Entry((tests,), "", **stays)
     collected = {test: entry.is_thorough(test) for test in TESTS}

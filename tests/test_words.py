@@ -53,8 +53,9 @@ REPORT = sorted((ROOT / "kgtool/analysis/report/html").glob("[!u]*.[hj]*"))
 """The report's page and scripts; not uPlot."""
 
 
-@pytest.mark.parametrize("path", [page for page in PAGES if page.stem != "style"] + REPORT,
-                         ids=lambda path: path.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "path", [page for page in PAGES if page.stem != "style"] + REPORT, ids=lambda path: path.name
+)
 def test_the_pages_and_the_report_too(path: Path) -> None:
     text = re.sub(r"\s+", " ", re.sub(r"(?m)//.*$", "", path.read_text(encoding="utf-8")))
     assert [found.group() for found in AVOIDED.finditer(text)] == []

@@ -66,14 +66,33 @@ def tour(server: tuple[str, str], work: Path) -> None:
     kgtool("describe", *server, "--group", "shipping-848", "--state", "--verbose")
 
     say("What Kafka's own tool hides: commits beyond the end, pending transactions")
-    kgtool("describe", *server, "--group", "stock-sync", "--group", "auditor",
-           "--group", "transfers", "--group", "no-such-group", expect=3)  # fmt: skip
+    kgtool(
+        "describe",
+        *server,
+        "--group",
+        "stock-sync",
+        "--group",
+        "auditor",
+        "--group",
+        "transfers",
+        "--group",
+        "no-such-group",
+        expect=3,
+    )
 
     say("KIP-496: one offset deleted, one refused (subscribed), one unknown partition")
-    kgtool(*server, "--delete-offsets", "--group", "billing",
-           "--topic", "payments:0,99", "--topic", "orders:0", expect=3)  # fmt: skip
-    kgtool("delete-offsets", *server, "--group", "shipping-848", "--topic", "payments",
-           "--dry-run")  # fmt: skip
+    kgtool(
+        *server,
+        "--delete-offsets",
+        "--group",
+        "billing",
+        "--topic",
+        "payments:0,99",
+        "--topic",
+        "orders:0",
+        expect=3,
+    )
+    kgtool("delete-offsets", *server, "--group", "shipping-848", "--topic", "payments", "--dry-run")
     kgtool("delete", *server, "--match", "console-consumer-1000*", "--yes")
     kgtool("describe", *server, "--group", "reporting", "-o", "json", lines=6)
 
@@ -90,8 +109,15 @@ def tour(server: tuple[str, str], work: Path) -> None:
     say("The broker's own bytes of __consumer_offsets, and what will expire when")
     kgtool("export", *server, "--out", str(work / "export"))
     report = Path(tempfile.gettempdir()) / "kgtool-demo.html"
-    kgtool("analyze", str(work / "export"), "--out", str(work / "tables"),
-           "--report", str(report), "--overwrite")  # fmt: skip
+    kgtool(
+        "analyze",
+        str(work / "export"),
+        "--out",
+        str(work / "tables"),
+        "--report",
+        str(report),
+        "--overwrite",
+    )
 
 
 def main() -> int:
@@ -107,8 +133,10 @@ def main() -> int:
         kgtool("sandbox", "seed", "--name", NAME)
         status = subprocess.run(
             [str(BIN / "kgtool"), "sandbox", "status", "--name", NAME, "-o", "json"],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         bootstrap = json.loads(status.stdout)["results"][0]["bootstrap"]
         tour(("--bootstrap-server", bootstrap), work)
     except DemoFailed as error:

@@ -31,9 +31,12 @@ def run(*argv: str | Path) -> str:
     ).stdout.strip()
     done = subprocess.run(
         [str(BIN / program), *map(str, rest)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         env={"SOURCE_DATE_EPOCH": stamp or "315532800", **os.environ},
-    )  # fmt: skip
+    )
     if done.returncode:
         sys.exit(f"{program} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -42,10 +45,20 @@ def run(*argv: str | Path) -> str:
 def requirements() -> str:
     """Return the newest dependencies that fit, for every Python and system, with hashes."""
     return run(
-        "uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header",
-        "--no-annotate", "--no-emit-index-url", "--no-emit-find-links",
-        "--python-version", OLDEST_PYTHON, "pyproject.toml",
-    )  # fmt: skip
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--generate-hashes",
+        "--no-header",
+        "--no-annotate",
+        "--no-emit-index-url",
+        "--no-emit-find-links",
+        "--python-version",
+        OLDEST_PYTHON,
+        "pyproject.toml",
+    )
 
 
 def pex(wheel: Path, out: Path) -> Path:
@@ -55,8 +68,18 @@ def pex(wheel: Path, out: Path) -> Path:
     the Python there, so that it is as fast as an installed kgtool.
     """
     path = out / "kgtool.pex"
-    run("pex", wheel, "--script", "kgtool", "--venv", "--sh-boot", "--output-file", path,
-        "--interpreter-constraint", f">={OLDEST_PYTHON}")  # fmt: skip
+    run(
+        "pex",
+        wheel,
+        "--script",
+        "kgtool",
+        "--venv",
+        "--sh-boot",
+        "--output-file",
+        path,
+        "--interpreter-constraint",
+        f">={OLDEST_PYTHON}",
+    )
     return path
 
 
@@ -88,8 +111,14 @@ def _component(metadata: Any) -> dict[str, Any]:
     package = f"pkg:pypi/{name}@{version}"
     licence = metadata["License-Expression"] or (metadata["License"] or "").partition("\n")[0]
     licences = {"licenses": [{"license": {"name": licence}}]} if licence else {}
-    return {"type": "library", "bom-ref": package, "name": name, "version": version,
-            "purl": package, **licences}  # fmt: skip
+    return {
+        "type": "library",
+        "bom-ref": package,
+        "name": name,
+        "version": version,
+        "purl": package,
+        **licences,
+    }
 
 
 def build(out: Path, source: Path) -> Path:

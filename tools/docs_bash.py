@@ -172,9 +172,12 @@ def script(program: Command) -> str:
         for name in everywhere
     ]
     return _BASH.format(
-        made=MADE, commands="\n".join(commands), options="\n".join(options),
-        kinds="\n".join(kinds), common="\n".join(common),
-    )  # fmt: skip
+        made=MADE,
+        commands="\n".join(commands),
+        options="\n".join(options),
+        kinds="\n".join(kinds),
+        common="\n".join(common),
+    )
 
 
 def _same_everywhere(program: Command) -> dict[str, Value]:

@@ -7,19 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs_tree import (
-    ANY,
-    DIRS,
-    FILES,
-    LIST,
-    MADE,
-    NAMES,
-    WORDS,
-    Command,
-    Option,
-    Value,
-    walk,
-)
+from docs_tree import ANY, DIRS, FILES, LIST, MADE, NAMES, WORDS, Command, Option, Value, walk
 
 from kgtool.cli.app.argv import MAYBE, NO, YES
 
@@ -73,9 +61,11 @@ def script(program: Command) -> str:
     options = [option for command in walk(program) for option in command.options]
     valued = sorted({name for option in options if option.takes == YES for name in option.names})
     return _FISH.format(
-        made=MADE, paths=" ".join(_fish_text(path) for path in paths), valued=" ".join(valued),
+        made=MADE,
+        paths=" ".join(_fish_text(path) for path in paths),
+        valued=" ".join(valued),
         lines="\n".join(lines),
-    )  # fmt: skip
+    )
 
 
 def _fish_lines(command: Command) -> Iterator[str]:

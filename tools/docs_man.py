@@ -25,38 +25,48 @@ ENVIRONMENT = {
     "KGTOOL_BOOTSTRAP_SERVER": "The brokers to ask first, where --bootstrap-server is not given.",
     "KGTOOL_CONTEXT": "The connection profile to use, where --context is not given.",
     "KGTOOL_JOURNAL_DIR": "Where the journal of changes is kept (default: the user's state "
-                          "folder).",
+    "folder).",
     "KGTOOL_PAGER, PAGER": "What shows long tables on a terminal (default: less, with LESS=FRX). "
-                           "Empty or cat: nothing.",
+    "Empty or cat: nothing.",
     "NO_COLOR": "If not empty, no colours.",
     "KGTOOL_COMPLETE_MS": "How long completions may wait for names from the cluster, in ms "
-                          "(default: 300).",
-}  # fmt: skip
+    "(default: 300).",
+}
 
 
 def program_page(program: Command) -> str:
     """Return man/kgtool.1."""
     body = [
         *_head("kgtool", program.help),
-        ".SH SYNOPSIS", ".nf",
+        ".SH SYNOPSIS",
+        ".nf",
         r"\fBkgtool\fR [\fIOPTIONS\fR] \fICOMMAND\fR [\fIARGUMENTS\fR]",
         r"\fBkgtool \-\-bootstrap\-server\fR \fIHOST:PORT\fR \fB\-\-list\fR|\fB\-\-describe\fR|..."
-        " (Kafka's form)", ".fi",
+        " (Kafka's form)",
+        ".fi",
         ".SH DESCRIPTION",
-        *_text("Shows and changes Kafka consumer groups and their committed offsets. What "
-               "kafka-consumer-groups.sh 4.3.1 accepts, kgtool accepts with the same arguments, "
-               "and prints the same tables; the commands do the same and more, and ask before "
-               "they change anything.\n\nData goes to stdout, everything else to stderr."),
+        *_text(
+            "Shows and changes Kafka consumer groups and their committed offsets. What "
+            "kafka-consumer-groups.sh 4.3.1 accepts, kgtool accepts with the same arguments, "
+            "and prints the same tables; the commands do the same and more, and ask before "
+            "they change anything.\n\nData goes to stdout, everything else to stderr."
+        ),
         ".SH COMMANDS",
         *_table({f"kgtool-{inner.name}(1)": inner.short for inner in program.commands}),
-        ".SH OPTIONS", *_text("Before or behind the command:"),
+        ".SH OPTIONS",
+        *_text("Before or behind the command:"),
         *_table(OWN_OPTIONS),
-        ".SH KAFKA'S FORM", *_text("One action and the options of kafka-consumer-groups.sh:"),
-        *_table(KAFKA_OPTIONS), *_text("With --describe, also:"), *_table(VIEW_OPTIONS),
+        ".SH KAFKA'S FORM",
+        *_text("One action and the options of kafka-consumer-groups.sh:"),
+        *_table(KAFKA_OPTIONS),
+        *_text("With --describe, also:"),
+        *_table(VIEW_OPTIONS),
         *_tail(EXAMPLES),
-        ".SH ENVIRONMENT", *_table(ENVIRONMENT),
-        ".SH SEE ALSO", *_links(f"kgtool-{inner.name}" for inner in program.commands),
-    ]  # fmt: skip
+        ".SH ENVIRONMENT",
+        *_table(ENVIRONMENT),
+        ".SH SEE ALSO",
+        *_links(f"kgtool-{inner.name}" for inner in program.commands),
+    ]
     return "\n".join(body) + "\n"
 
 
@@ -123,10 +133,11 @@ def _table(entries: dict[str, str]) -> Iterator[str]:
 def _bold(name: str) -> str:
     """Set literal words in bold, and placeholders in italics."""
     words = [
-        rf"\fB{_escape(word)}\fR" if re.match(r"[-a-z0-9]|KGTOOL|NO_|PAGER|LESS", word) else
-        rf"\fI{_escape(word)}\fR"
+        rf"\fB{_escape(word)}\fR"
+        if re.match(r"[-a-z0-9]|KGTOOL|NO_|PAGER|LESS", word)
+        else rf"\fI{_escape(word)}\fR"
         for word in name.split(" ")
-    ]  # fmt: skip
+    ]
     return " ".join(words)
 
 

@@ -20,8 +20,15 @@ from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
 from kgtool.columns import groups
 
 GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
-    "groups", "topics", "contexts", "files", "dirs", "words", "list", "any",
-)  # fmt: skip
+    "groups",
+    "topics",
+    "contexts",
+    "files",
+    "dirs",
+    "words",
+    "list",
+    "any",
+)
 """Kinds of values: names from the cluster, paths, one of some words, a list of them with commas, or
 anything."""
 
@@ -120,9 +127,13 @@ def _command(command: click.Command, path: tuple[str, ...], parent: click.Contex
         if isinstance(p, click.Argument)
     ]
     return Command(
-        path, _plain(command.help or ""), _options(command, path, ctx), tuple(arguments),
-        tuple(inner), tuple(example_lines(command)),
-    )  # fmt: skip
+        path,
+        _plain(command.help or ""),
+        _options(command, path, ctx),
+        tuple(arguments),
+        tuple(inner),
+        tuple(example_lines(command)),
+    )
 
 
 def _plain(text: str) -> str:

@@ -8,18 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from docs_tree import (
-    DIRS,
-    FILES,
-    LIST,
-    MADE,
-    NAMES,
-    WORDS,
-    Command,
-    Option,
-    Value,
-    walk,
-)
+from docs_tree import DIRS, FILES, LIST, MADE, NAMES, WORDS, Command, Option, Value, walk
 
 from kgtool.cli.app.argv import MAYBE, NO
 

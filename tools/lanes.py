@@ -25,9 +25,13 @@ OLDEST = (3, 10)
 UV = Path(sys.executable).with_name("uv")
 EXTRAS = "analyze,msk,exporter,remote,mcp"
 TESTS = (
-    *SMOKE, "tests/cli/test_tables.py", "tests/queries/test_on_a_broker.py",
-    "tests/exporter/test_exporter.py", "tests/mcp/test_server.py", "tests/spark/test_truth.py",
-)  # fmt: skip
+    *SMOKE,
+    "tests/cli/test_tables.py",
+    "tests/queries/test_on_a_broker.py",
+    "tests/exporter/test_exporter.py",
+    "tests/mcp/test_server.py",
+    "tests/spark/test_truth.py",
+)
 LEFT_OPEN = ["-W", "ignore:unclosed <socket:ResourceWarning"]
 """PySpark 4.0 leaves the sockets of its results to the garbage collector, on purpose."""
 

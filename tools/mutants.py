@@ -38,9 +38,17 @@ LIST = ROOT / "tests" / "mutants.toml"
 NOTHING_TO_RUN = 5
 """pytest's exit status where no test was selected."""
 COMPARISONS = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 SUMS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult}
 
 
@@ -155,12 +163,29 @@ class Copy:
     def run(self, tests: list[str], extra: list[str], limit: float) -> int:
         """Return pytest's exit status; 1 if it did not end in time."""
         environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
-                   "-p", "no:randomly", "--timeout=180", *extra, *tests]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+            "--timeout=180",
+            *extra,
+            *tests,
+        ]
         with subprocess.Popen(
-            command, cwd=self.root, env=environment, stdout=subprocess.PIPE, text=True,
-            stderr=subprocess.STDOUT, start_new_session=True,
-        ) as process:  # fmt: skip
+            command,
+            cwd=self.root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process:
             try:
                 self.said, _ = process.communicate(timeout=limit)
             except subprocess.TimeoutExpired:

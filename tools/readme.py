@@ -24,10 +24,16 @@ import picture  # noqa: E402
 PAGES = tuple(
     ROOT / f"{name}.rst"
     for name in (
-        "README", "docs/secured-clusters", "docs/tasks", "docs/dead-groups", "docs/offsets-gone",
-        "docs/exit-status", "docs/one-topic", "docs/analysis",
+        "README",
+        "docs/secured-clusters",
+        "docs/tasks",
+        "docs/dead-groups",
+        "docs/offsets-gone",
+        "docs/exit-status",
+        "docs/one-topic",
+        "docs/analysis",
     )
-)  # fmt: skip
+)
 """The pages with console blocks, in the order in which they are run."""
 PICTURE = ROOT / "docs/session.svg"
 REPORT = ROOT / "docs/report.png"
@@ -101,9 +107,15 @@ def run(commands: list[str], bootstrap: str, folder: Path) -> str:
     for command in commands:
         typed = command.replace("b:9092", bootstrap)
         done = subprocess.run(
-            ["bash", "-c", typed], cwd=folder, env=environment(bootstrap, folder), text=True,
-            timeout=300, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            ["bash", "-c", typed],
+            cwd=folder,
+            env=environment(bootstrap, folder),
+            text=True,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         shown.append(f"$ {command}\n{done.stdout.replace(bootstrap, 'b:9092')}".rstrip("\n"))
     return "\n".join(shown)
 

@@ -53,9 +53,17 @@ def soak(folder: Path, records: int) -> int:
         path.mkdir()
     began = time.monotonic()
     command = [
-        sys.executable, "-m", "kgtool.cli", "analyze", str(folder / "log"), "-o", "json",
-        "--conf", f"spark.local.dir={spill}", *eventlog.options(events),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "kgtool.cli",
+        "analyze",
+        str(folder / "log"),
+        "-o",
+        "json",
+        "--conf",
+        f"spark.local.dir={spill}",
+        *eventlog.options(events),
+    ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         watch = Watch(process.pid)
         out, _ = process.communicate()

@@ -127,13 +127,7 @@ class LocalEngine(Engine):
         for batch in table[:limit].to_batches(max_chunksize=10_000):
             yield from batch.to_pylist()
 
-    def mapped(
-        self,
-        name: str,
-        post: PostProcess,
-        best: Best,
-        do: MapBatches,
-    ) -> Iterator[bytes]:
+    def mapped(self, name: str, post: PostProcess, best: Best, do: MapBatches) -> Iterator[bytes]:
         """What ``do`` gives of a table's Arrow batches, in that order."""
         if best:
             return do(self.frame(name, post).sort_by(list(best)).to_batches())

@@ -67,13 +67,7 @@ class Engine(Protocol):
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table; nulls come first."""
 
-    def mapped(
-        self,
-        name: str,
-        post: PostProcess,
-        best: Best,
-        do: MapBatches,
-    ) -> Iterator[bytes]:
+    def mapped(self, name: str, post: PostProcess, best: Best, do: MapBatches) -> Iterator[bytes]:
         """Run ``do`` in the workers over a table's Arrow batches, in that order."""
 
     def frame(self, name: str, post: PostProcess) -> Any:
@@ -91,9 +85,14 @@ class Analysis:
     """The tables over one set of inputs, which is decoded once and folded once."""
 
     def __init__(
-        self, engine: Engine, files: Sequence[InputFile], basis: BrokerSettings,
-        as_of_ms: int | None = None, options: TableOptions = DEFAULTS, state: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        engine: Engine,
+        files: Sequence[InputFile],
+        basis: BrokerSettings,
+        as_of_ms: int | None = None,
+        options: TableOptions = DEFAULTS,
+        state: Any = None,
+    ) -> None:
         """:param state: a ``state.State`` to go on from."""
         self.engine, self.files, self.basis = engine, files, basis
         self.missing = reduce(or_, (file.missing for file in files), 0)
@@ -112,10 +111,12 @@ class Analysis:
     def notes(self) -> Any:
         """What was read of each file, and what was not. Reads the inputs."""
         options = self.options.decode_options(self.basis.check_interval_ms)._replace(
-            as_of_ms=self.as_of_ms, now_ms=time.time_ns() // 1_000_000,
-            keep_all=self.overlapping, by_producer=self.basis.rules.new_coordinator,
+            as_of_ms=self.as_of_ms,
+            now_ms=time.time_ns() // 1_000_000,
+            keep_all=self.overlapping,
+            by_producer=self.basis.rules.new_coordinator,
             already_read=self._already_read,
-        )  # fmt: skip
+        )
         found = self.engine.read(self.files, options)
         notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
         path = notes.schema.get_field_index("path")
@@ -167,19 +168,24 @@ class Analysis:
         """Rules and options of the fold."""
         basis, topics = self.basis, list(_topics(self.basis.topics))
         return FoldPlan(
-            basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
-            self.options._replace(counters=None), self.overlapping,
+            basis.rules,
+            Wrote(basis.wrote),
+            basis.check_interval_ms,
+            self.end_ms,
+            self.options._replace(counters=None),
+            self.overlapping,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
             frozenset(name for name, *_ in topics) if topics else None,
-        )  # fmt: skip
+        )
 
     def names(self) -> list[str]:
         """The tables that these options give."""
         return [
-            name for name, table in schema.TABLES.items()
+            name
+            for name, table in schema.TABLES.items()
             if table.option is None or getattr(self.options, table.option)
-        ]  # fmt: skip
+        ]
 
     def fold(self) -> None:
         """Fold now, not when the first table is read."""
@@ -317,12 +323,14 @@ def _topics(
                 str(topic.get("name")),
                 topic_id if isinstance(topic_id, str) else None,
                 {
-                    each["partition"]: (_whole(each.get("log_start_offset")),
-                                        _whole(each.get("log_end_offset")))
+                    each["partition"]: (
+                        _whole(each.get("log_start_offset")),
+                        _whole(each.get("log_end_offset")),
+                    )
                     for each in topic.get("partitions") or ()
                     if isinstance(each, Mapping) and isinstance(each.get("partition"), int)
                 },
-            )  # fmt: skip
+            )
 
 
 def _whole(value: object) -> int | None:

@@ -229,7 +229,9 @@ TABLES: Final = {
     "overdue": Table(OVERDUE, is_empty_if_blind=True),
     "whatif": Table(WHATIF, "scenarios", is_empty_if_blind=True, by_driver=True),
     "whatif_families": Table(
-        WHATIF_FAMILIES, "scenarios", is_empty_if_blind=True,
+        WHATIF_FAMILIES,
+        "scenarios",
+        is_empty_if_blind=True,
         sum_by=("rules", "retention_ms", "check_interval_ms", "family"),
     ),
     "losses": Table(LOSSES, "scenarios", is_empty_if_blind=True),
@@ -240,12 +242,15 @@ TABLES: Final = {
     "transactions": Table(TRANSACTIONS),
     "orphans": Table(ORPHANS),
     "gaps": Table(
-        GAPS, "gaps", is_empty_if_blind=True, sum_by=("family",),
+        GAPS,
+        "gaps",
+        is_empty_if_blind=True,
+        sum_by=("family",),
         max_of=("longest_gap_ms", "safe_retention_ms"),
     ),
     "upgrades": Table(UPGRADES, is_empty_if_blind=True),
     "quality": Table(QUALITY, by_driver=True),
-}  # fmt: skip
+}
 
 
 def ddl(schema: Schema) -> str:
@@ -269,9 +274,12 @@ def _arrow_type(kind: str) -> Any:
     import pyarrow as pa
 
     simple = {
-        "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(),
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
         "binary": pa.binary(),
-    }  # fmt: skip
+    }
     if kind.startswith("array<"):
         return pa.list_(_arrow_type(kind[len("array<") : -1]))
     if kind.startswith("struct<"):

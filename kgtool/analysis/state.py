@@ -126,11 +126,16 @@ class State:
             is_parquet = files[0].format == formats.PARQUET.name
             parts[self._run] = _parts(self._place, self._run)
         after = SavedState(
-            self._options, self._inputs.manifest, [*before.runs, *([self._run] if files else [])],
+            self._options,
+            self._inputs.manifest,
+            [*before.runs, *([self._run] if files else [])],
             {**before.files, **{file.path: file.size for file in files}},
-            {} if is_parquet else _spans(analysis.notes, before.offsets), analysis.missing,
-            analysis.overlapping, is_parquet, parts,
-        )  # fmt: skip
+            {} if is_parquet else _spans(analysis.notes, before.offsets),
+            analysis.missing,
+            analysis.overlapping,
+            is_parquet,
+            parts,
+        )
         content = {"kgtool_state": FORMAT, **after._asdict()}
         self._place.write(FILE, json.dumps(content).encode())
         for name in self._place.names():

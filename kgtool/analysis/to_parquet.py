@@ -152,9 +152,15 @@ class _Partition:
 
     def _row(self, record: RawRecord, kind: int) -> Row:
         return (
-            record.key, record.value, self._topic, self._number, record.offset,
-            record.timestamp_ms, kind, *self._decoded(record),
-        )  # fmt: skip
+            record.key,
+            record.value,
+            self._topic,
+            self._number,
+            record.offset,
+            record.timestamp_ms,
+            kind,
+            *self._decoded(record),
+        )
 
     def _decoded(self, record: RawRecord) -> Row:
         try:
@@ -179,6 +185,10 @@ def _commit(value: Any) -> Row:
     epoch, expires = getattr(value, "leader_epoch", -1), getattr(value, "expire_timestamp", -1)
     topic_id = getattr(value, "topic_id", None)
     return (
-        value.offset, None if epoch < 0 else epoch, value.metadata, value.commit_timestamp,
-        None if expires < 0 else expires, id_text(topic_id) if topic_id is not None else None,
-    )  # fmt: skip
+        value.offset,
+        None if epoch < 0 else epoch,
+        value.metadata,
+        value.commit_timestamp,
+        None if expires < 0 else expires,
+        id_text(topic_id) if topic_id is not None else None,
+    )

@@ -22,10 +22,17 @@ class CleanupMethods(AdminConnection):
     """The methods that find unused groups and offsets, and remove them by a plan."""
 
     def cleanup_plan(
-        self, groups: Iterable[str] | None = None, *, idle_ms: int | None = None,
-        no_lag: bool = False, generated: bool = False, unsubscribed: bool = False,
-        orphaned: bool = False, rebuild: bool = True, path: str | Path | None = None,
-    ) -> CleanupPlan:  # fmt: skip
+        self,
+        groups: Iterable[str] | None = None,
+        *,
+        idle_ms: int | None = None,
+        no_lag: bool = False,
+        generated: bool = False,
+        unsubscribed: bool = False,
+        orphaned: bool = False,
+        rebuild: bool = True,
+        path: str | Path | None = None,
+    ) -> CleanupPlan:
         """Find groups without members, or offsets, that can be removed (``kgtool cleanup plan``).
 
         Each item says why it is in the plan; ``left_out`` names groups that can't be judged, and
@@ -68,9 +75,13 @@ class CleanupMethods(AdminConnection):
         return plan
 
     def cleanup_apply(
-        self, plan: CleanupPlan | str | Path, *, max_delete: int | None = None,
-        dry_run: bool = False, allow_blind: bool = False,
-    ) -> list[ItemResult]:  # fmt: skip
+        self,
+        plan: CleanupPlan | str | Path,
+        *,
+        max_delete: int | None = None,
+        dry_run: bool = False,
+        allow_blind: bool = False,
+    ) -> list[ItemResult]:
         """Apply a plan (``kgtool cleanup apply``); ``undo`` reverts it.
 
         Each group is read again just before it is changed: what has changed since is ``skipped``.

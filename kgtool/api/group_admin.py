@@ -62,9 +62,14 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
     """
 
     def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset], *,
-        create: bool = False, force: bool = False, dry_run: bool = False,
-    ) -> GroupReset:  # fmt: skip
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        *,
+        create: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> GroupReset:
         """Set a group's offsets to exactly these; read back, each partition with its outcome.
 
         An ``int`` keeps the current metadata and takes the leader epoch of the log; a
@@ -84,10 +89,18 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         return done
 
     def reset_offsets(
-        self, groups: Iterable[str], to: Goal | None = None, *, shift_by: int | None = None,
-        like: str | None = None, topics: Topics | None = None, create: bool = False,
-        force: bool = False, all_or_nothing: bool = False, dry_run: bool = False,
-    ) -> list[GroupReset]:  # fmt: skip
+        self,
+        groups: Iterable[str],
+        to: Goal | None = None,
+        *,
+        shift_by: int | None = None,
+        like: str | None = None,
+        topics: Topics | None = None,
+        create: bool = False,
+        force: bool = False,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
+    ) -> list[GroupReset]:
         """Reset groups that have no members, as ``kgtool reset-offsets --execute`` does.
 
         Targets outside of the log are clamped to it; ``clamp`` in the row says so. What can't be
@@ -111,18 +124,26 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         return self._reset("reset_offsets", request, all_or_nothing=all_or_nothing, dry_run=dry_run)
 
     def _reset(
-        self, operation: str, request: ResetRequest, *, dry_run: bool, all_or_nothing: bool = False,
+        self,
+        operation: str,
+        request: ResetRequest,
+        *,
+        dry_run: bool,
+        all_or_nothing: bool = False,
         refine: Callable[[list[GroupReset]], list[GroupReset]] = list,
-    ) -> list[GroupReset]:  # fmt: skip
+    ) -> list[GroupReset]:
 
         from kgtool.changes.plan_rows import settle
         from kgtool.changes.reset.execute import execute_resets
         from kgtool.changes.reset.plan import plan_resets
 
         force, create = request.force, request.can_create
-        with self._call() as session, self._change(
-            session, operation, force=force, create=create, all_or_nothing=all_or_nothing,
-        ) as change:  # fmt: skip
+        with (
+            self._call() as session,
+            self._change(
+                session, operation, force=force, create=create, all_or_nothing=all_or_nothing
+            ) as change,
+        ):
             if not dry_run:
                 change.lock(request.groups)
             plan = session.run(plan_resets(session.cluster, request))
@@ -130,18 +151,25 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             if dry_run:
                 return plan
             resetting = execute_resets(
-                session.cluster, plan, force=force, all_or_nothing=all_or_nothing,
+                session.cluster,
+                plan,
+                force=force,
+                all_or_nothing=all_or_nothing,
                 before_change=change.before,
-            )  # fmt: skip
+            )
             done = session.run(resetting)
             for group in done:
                 change.results(group.rows)
         return done
 
     def delete_groups(
-        self, groups: Iterable[str], *, force: bool = False, all_or_nothing: bool = False,
+        self,
+        groups: Iterable[str],
+        *,
+        force: bool = False,
+        all_or_nothing: bool = False,
         dry_run: bool = False,
-    ) -> list[GroupDeletion]:  # fmt: skip
+    ) -> list[GroupDeletion]:
         """Delete groups that have no members, with all their offsets (KIP-229).
 
         Needs DELETE on the groups. Share, streams and Connect groups only with ``force``, and
@@ -174,15 +202,25 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
                 change.lock(names)
                 change.foresee(count)
                 deleting = delete.delete_groups(
-                    session.cluster, names, force=force, all_or_nothing=all_or_nothing,
-                    before_change=change.before, hidden=hidden, on_rows=change.results,
-                )  # fmt: skip
+                    session.cluster,
+                    names,
+                    force=force,
+                    all_or_nothing=all_or_nothing,
+                    before_change=change.before,
+                    hidden=hidden,
+                    on_rows=change.results,
+                )
                 return session.run(deleting)
 
     def delete_offsets(
-        self, group: str, topics: Topics, *, force: bool = False, all_or_nothing: bool = False,
+        self,
+        group: str,
+        topics: Topics,
+        *,
+        force: bool = False,
+        all_or_nothing: bool = False,
         dry_run: bool = False,
-    ) -> GroupOffsetDeletions:  # fmt: skip
+    ) -> GroupOffsetDeletions:
         """Delete committed offsets of a group, an active one too (OffsetDelete, KIP-496).
 
         A topic that a member subscribes to is refused (GROUP_SUBSCRIBED_TO_TOPIC, 86). Needs
@@ -205,9 +243,12 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             ) as change:
                 change.lock([group])
                 deleting = delete_offsets(
-                    session.cluster, requests, force=force, all_or_nothing=all_or_nothing,
+                    session.cluster,
+                    requests,
+                    force=force,
+                    all_or_nothing=all_or_nothing,
                     before_change=change.before,
-                )  # fmt: skip
+                )
                 done = session.run(deleting)[group]
                 change.results(done.rows)
             return done
@@ -241,9 +282,13 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         return {item.name: item.error for item in items}
 
     def keep(
-        self, groups: Iterable[str], *, join: bool = False, all_or_nothing: bool = False,
+        self,
+        groups: Iterable[str],
+        *,
+        join: bool = False,
+        all_or_nothing: bool = False,
         dry_run: bool = False,
-    ) -> list[GroupKeep]:  # fmt: skip
+    ) -> list[GroupKeep]:
         """Keep committed offsets for another full retention (``kgtool keep``).
 
         Offsets whose clock runs from their commit are committed again, unchanged: those of
@@ -274,10 +319,16 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             return session.run(keeping)
 
     def remove_members(
-        self, group: str, *, instance_ids: Iterable[str] = (), member_ids: Iterable[str] = (),
-        client_ids: Iterable[str] = (), all_members: bool = False, all_or_nothing: bool = False,
+        self,
+        group: str,
+        *,
+        instance_ids: Iterable[str] = (),
+        member_ids: Iterable[str] = (),
+        client_ids: Iterable[str] = (),
+        all_members: bool = False,
+        all_or_nothing: bool = False,
         dry_run: bool = False,
-    ) -> list[MemberRemoval]:  # fmt: skip
+    ) -> list[MemberRemoval]:
         """Remove members from a group: stuck ones, and departed static ones (KIP-345, KIP-571).
 
         A running client rejoins by itself. This can't be undone; the journal lists the removed
@@ -298,9 +349,12 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             tuple(arguments.names(client_ids, "client_ids")),
             all_members,
         )
-        with self._call() as session, self._change(
-            session, REMOVE_MEMBERS, all=all_members, all_or_nothing=all_or_nothing
-        ) as change:  # fmt: skip
+        with (
+            self._call() as session,
+            self._change(
+                session, REMOVE_MEMBERS, all=all_members, all_or_nothing=all_or_nothing
+            ) as change,
+        ):
             (plan,) = session.run(members.plan_removals(session.cluster, [group], choice))
             problems = [plan.error] if plan.error is not None else []
             if all_or_nothing:

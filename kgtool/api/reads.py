@@ -201,9 +201,14 @@ class ReadMethods(AdminConnection):
         return found._replace(errors=list(dict.fromkeys([*errors, *found.errors])))
 
     def peek(
-        self, group: str, topics: Topics | None = None, *, before: int = 0, after: int = 1,
+        self,
+        group: str,
+        topics: Topics | None = None,
+        *,
+        before: int = 0,
+        after: int = 1,
         committed_only: bool = False,
-    ) -> dict[TopicPartition, list[PeekedRecord] | KgError]:  # fmt: skip
+    ) -> dict[TopicPartition, list[PeekedRecord] | KgError]:
         """Return the records around a group's committed offsets, decompressed.
 
         By default the one that each partition's consumer reads next. Keys and values are bytes,

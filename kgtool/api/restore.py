@@ -137,11 +137,18 @@ class RestoreMethods(AdminConnection):
         return Saved(out, writer.groups, writer.offsets, writer.bytes, errors)
 
     def restore(
-        self, path: str | Path, *, groups: Iterable[str] | None = None,
+        self,
+        path: str | Path,
+        *,
+        groups: Iterable[str] | None = None,
         group_names: Mapping[str, str] | None = None,
-        topic_names: Mapping[str, str] | None = None, other_cluster: bool = False,
-        create: bool = True, force: bool = False, as_member: bool = False, dry_run: bool = False,
-    ) -> list[RestoreGroup]:  # fmt: skip
+        topic_names: Mapping[str, str] | None = None,
+        other_cluster: bool = False,
+        create: bool = True,
+        force: bool = False,
+        as_member: bool = False,
+        dry_run: bool = False,
+    ) -> list[RestoreGroup]:
         """Restore the committed offsets of a backup, and read them back.
 
         Offsets that the backup does not have are left alone. Offsets outside of their log, of a
@@ -163,9 +170,12 @@ class RestoreMethods(AdminConnection):
         found = open_backup(Path(path))
         wanted = None if groups is None else set(arguments.names(groups))
         selecting = BackupSelection(
-            lambda name: wanted is None or name in wanted, lambda _: True, group_names or {},
-            topic_names or {}, other_cluster,
-        )  # fmt: skip
+            lambda name: wanted is None or name in wanted,
+            lambda _: True,
+            group_names or {},
+            topic_names or {},
+            other_cluster,
+        )
         policy = RestorePolicy(force, create=create, as_member=as_member)
         with self._long_session() as session:
             if not (force or other_cluster):
@@ -234,9 +244,12 @@ def _undo_configs(
 
 
 def _restore(
-    session: Session, change: Change, desired_groups: Callable[[], Iterable[DesiredGroup]],
-    policy: RestorePolicy, dry_run: bool,
-) -> list[RestoreGroup]:  # fmt: skip
+    session: Session,
+    change: Change,
+    desired_groups: Callable[[], Iterable[DesiredGroup]],
+    policy: RestorePolicy,
+    dry_run: bool,
+) -> list[RestoreGroup]:
     from kgtool.changes.restore.run import Restorer, parts
 
     restorer = Restorer(session, policy)

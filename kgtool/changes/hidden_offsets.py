@@ -45,9 +45,13 @@ class HiddenOffsets:
     """
 
     def __init__(
-        self, groups: Iterable[str], say: Callable[[str], None] | None = None, *,
-        refuse: bool = True, is_long: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        groups: Iterable[str],
+        say: Callable[[str], None] | None = None,
+        *,
+        refuse: bool = True,
+        is_long: bool = True,
+    ) -> None:
         self.found: dict[str, Hidden] = {}
         """The results of all searches, by group; groups without anything hidden are left out."""
         self._say = say
@@ -109,10 +113,14 @@ class HiddenOffsets:
         brokers = {node for node in located.values() if isinstance(node, int)}
         asked = sorted(brokers - set(self._authorizers))
         request = describe_acls.Request(
-            resource_type_filter=_TOPIC_TYPE, resource_name_filter=TOPIC,
-            pattern_type_filter=_LITERAL, principal_filter=None, host_filter=None,
-            operation=_READ, permission_type=_ANY_PERMISSION,
-        )  # fmt: skip
+            resource_type_filter=_TOPIC_TYPE,
+            resource_name_filter=TOPIC,
+            pattern_type_filter=_LITERAL,
+            principal_filter=None,
+            host_filter=None,
+            operation=_READ,
+            permission_type=_ANY_PERMISSION,
+        )
         replies = yield from pipelined([Call(broker, request) for broker in asked])
         self._authorizers.update(zip(asked, map(_has_authorizer, replies), strict=True))
 
@@ -123,11 +131,13 @@ class HiddenOffsets:
             return None
         first = next(iter(topics))
         return ItemError(
-            Target(group, first), None, "HIDDEN_OFFSETS",
+            Target(group, first),
+            None,
+            "HIDDEN_OFFSETS",
             f"Group '{group}' has {_listed(topics)} that this login may not see; undo could not "
             "restore them.",
             f"{_needs(topics)}, or --force to delete them permanently.",
-        )  # fmt: skip
+        )
 
     def warn(self, groups: Iterable[str]) -> None:
         """Say what undo will not restore of groups that are deleted anyway."""

@@ -56,9 +56,11 @@ def skip(groups: Iterable[GroupT]) -> list[GroupT]:
 
 
 def compared(
-    row: RowT, old: CommittedOffset | None, now: CommittedOffset | KgError | None,
+    row: RowT,
+    old: CommittedOffset | None,
+    now: CommittedOffset | KgError | None,
     pending: KgError | None,
-) -> RowT:  # fmt: skip
+) -> RowT:
     """Return a row unchanged if the current offset is the one of the plan, else failed.
 
     :param pending: the error where a transaction is about to change the offset, if that matters.

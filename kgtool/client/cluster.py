@@ -33,8 +33,11 @@ SEVERAL_KEYS = 4
 
 ANY_TRIES = 3
 
-_MOVING = (codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE,
-           codes.NOT_COORDINATOR)  # fmt: skip
+_MOVING = (
+    codes.COORDINATOR_LOAD_IN_PROGRESS,
+    codes.COORDINATOR_NOT_AVAILABLE,
+    codes.NOT_COORDINATOR,
+)
 """Answers of coordinators that move."""
 
 NO_OFFSETS_TOPIC = (

@@ -15,10 +15,14 @@ from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 
 _LEADER_MOVED = (
-    codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE, codes.NOT_LEADER_OR_FOLLOWER,
-    codes.FENCED_LEADER_EPOCH, codes.KAFKA_STORAGE_ERROR, codes.UNKNOWN_LEADER_EPOCH,
+    codes.UNKNOWN_TOPIC_OR_PARTITION,
+    codes.LEADER_NOT_AVAILABLE,
+    codes.NOT_LEADER_OR_FOLLOWER,
+    codes.FENCED_LEADER_EPOCH,
+    codes.KAFKA_STORAGE_ERROR,
+    codes.UNKNOWN_LEADER_EPOCH,
     codes.OFFSET_NOT_AVAILABLE,
-)  # fmt: skip
+)
 
 LeaderWork = Callable[[int, list[TopicPartition]], Operation[dict[TopicPartition, Any]]]
 

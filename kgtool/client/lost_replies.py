@@ -35,9 +35,13 @@ Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
 
 def change_by_coordinator(
-    cluster: Cluster, groups: Sequence[str], send: Step, look: Step, what: str,
+    cluster: Cluster,
+    groups: Sequence[str],
+    send: Step,
+    look: Step,
+    what: str,
     first_look: Step | None = None,
-) -> Operation[dict[str, Any]]:  # fmt: skip
+) -> Operation[dict[str, Any]]:
     """Run ``send(broker, groups)`` on each group's coordinator; return each group's answer.
 
     :param look: called instead where an earlier reply got lost: per group, ``SEND_AGAIN``, the

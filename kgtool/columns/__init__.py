@@ -19,9 +19,23 @@ NAME, PLAIN, STATUS, LAG, COUNT = "name", "plain", "status", "lag", "count"
 right-aligned."""
 
 Json = Literal[
-    "string", "string?", "integer", "integer?", "number", "number?", "boolean", "boolean?",
-    "object", "error?", "strings", "strings?", "integers?", "rows", "rows?", "any",
-]  # fmt: skip
+    "string",
+    "string?",
+    "integer",
+    "integer?",
+    "number",
+    "number?",
+    "boolean",
+    "boolean?",
+    "object",
+    "error?",
+    "strings",
+    "strings?",
+    "integers?",
+    "rows",
+    "rows?",
+    "any",
+]
 """A JSON type, with a ``?`` if it may be null: ``error`` is an error object, ``strings`` and
 ``integers`` are arrays, ``rows`` is an array of objects."""
 

@@ -24,9 +24,11 @@ def failed_text(row: Row) -> str:
 
 
 _DELETED = {
-    "deleted": "Successful", "no-offset": "Successful (there was no offset)",
-    "would-delete": "Would be deleted", "skipped": "Skipped",
-}  # fmt: skip
+    "deleted": "Successful",
+    "no-offset": "Successful (there was no offset)",
+    "would-delete": "Would be deleted",
+    "skipped": "Skipped",
+}
 
 
 def _deleted_text(row: Row) -> str:
@@ -62,12 +64,17 @@ RESTORE = (
     _OLD,
     _NEW,
     _status(
-        "restored", "deleted", "unchanged", "skipped", "would-restore", "would-delete",
+        "restored",
+        "deleted",
+        "unchanged",
+        "skipped",
+        "would-restore",
+        "would-delete",
         text=failed_text,
     ),
     Column("note"),
     ERROR,
-)  # fmt: skip
+)
 """Also of ``undo``."""
 _DIFFERENCES = ("moved", "went-backwards", "vanished", "new", "changed", "topic-recreated")
 DIFF = (
@@ -100,9 +107,14 @@ HISTORY_TEXT = (
 # -- keep -----------------------------------------------------------------------------------------
 
 _KEPT = {
-    "would-keep": "would be kept", "kept": "kept", "not-needed": "not needed", "failed": "failed",
-    "changed-meanwhile": "changed meanwhile", "unknown": "unknown", "skipped": "skipped",
-}  # fmt: skip
+    "would-keep": "would be kept",
+    "kept": "kept",
+    "not-needed": "not needed",
+    "failed": "failed",
+    "changed-meanwhile": "changed meanwhile",
+    "unknown": "unknown",
+    "skipped": "skipped",
+}
 
 
 def _kept_time(key: str) -> Text:
@@ -129,10 +141,16 @@ KEEP = (
     _expires("old_expires_at_ms", "OLD-EXPIRES-AT", 1),
     _expires("new_expires_at_ms", "NEW-EXPIRES-AT"),
     Column("how"),
-    Column("status", "STATUS", STATUS, lambda row: _KEPT[row["status"]], json="string",
-           words=tuple(_KEPT)),
+    Column(
+        "status",
+        "STATUS",
+        STATUS,
+        lambda row: _KEPT[row["status"]],
+        json="string",
+        words=tuple(_KEPT),
+    ),
     ERROR,
-)  # fmt: skip
+)
 
 # -- configs and members --------------------------------------------------------------------------
 
@@ -178,27 +196,52 @@ CLEANUP_PLAN = (
     Column("type"),
     Column("state"),
     Column("offsets", "OFFSETS", json="integer"),
-    Column("lag", "LAG", json="integer?",
-           text=lambda row: "unknown" if row["lag"] is None else str(row["lag"])),
-    Column("last_commit_ms", "LAST-COMMIT", text=written("last_commit_ms", moment), spare=2,
-           json="integer?"),
-    Column("expires_at_ms", "EXPIRES-AT", text=written("expires_at_ms", moment), spare=1,
-           json="integer?"),
+    Column(
+        "lag",
+        "LAG",
+        json="integer?",
+        text=lambda row: "unknown" if row["lag"] is None else str(row["lag"]),
+    ),
+    Column(
+        "last_commit_ms",
+        "LAST-COMMIT",
+        text=written("last_commit_ms", moment),
+        spare=2,
+        json="integer?",
+    ),
+    Column(
+        "expires_at_ms",
+        "EXPIRES-AT",
+        text=written("expires_at_ms", moment),
+        spare=1,
+        json="integer?",
+    ),
     Column("why", "WHY", NAME, lambda row: "; ".join(row["why"]), 3, "strings"),
-)  # fmt: skip
+)
 APPLIED = {
-    "deleted": "deleted", "rebuilt": "rebuilt", "gone": "gone already", "skipped": "left alone",
-    "failed": "failed", "waiting": "to wait for", "done-before": "done before",
-    "would-delete": "would be deleted", "would-rebuild": "would be rebuilt",
+    "deleted": "deleted",
+    "rebuilt": "rebuilt",
+    "gone": "gone already",
+    "skipped": "left alone",
+    "failed": "failed",
+    "waiting": "to wait for",
+    "done-before": "done before",
+    "would-delete": "would be deleted",
+    "would-rebuild": "would be rebuilt",
     "not-reached": "not reached",
-}  # fmt: skip
+}
 """The statuses of ``cleanup apply`` in text tables."""
 CLEANUP_APPLY = (
     Column("action", "ACTION", json="string"),
     GROUP,
     Column("offsets", "OFFSETS", json="integer"),
-    Column("status", "STATUS", text=lambda row: APPLIED[row["status"]], json="string",
-           words=tuple(APPLIED)),
+    Column(
+        "status",
+        "STATUS",
+        text=lambda row: APPLIED[row["status"]],
+        json="string",
+        words=tuple(APPLIED),
+    ),
     Column("reason", "REASON", NAME, spare=1),
     ERROR,
-)  # fmt: skip
+)

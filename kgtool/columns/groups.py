@@ -86,13 +86,23 @@ OFFSETS = (
     Column("client_id", "CLIENT-ID", NAME, spare=1),
     Column("subscribed", "SUBSCRIBED", spare=5, json="boolean?"),
     Column(
-        "status", "STATUS", STATUS, json="string",
+        "status",
+        "STATUS",
+        STATUS,
+        json="string",
         words=(
-            "ok", "no-commit", "beyond-end", "before-start", "unknown-topic", "no-leader",
-            "pending-transaction", "denied", "error",
+            "ok",
+            "no-commit",
+            "beyond-end",
+            "before-start",
+            "unknown-topic",
+            "no-leader",
+            "pending-transaction",
+            "denied",
+            "error",
         ),
     ),
-)  # fmt: skip
+)
 STABLE_END = Column("last_stable_offset", "LAST-STABLE-OFFSET", json="integer?")
 """Of ``--read-committed``."""
 EXPIRY = (
@@ -196,15 +206,18 @@ STREAMS_OFFSETS = shown(
 SHARE_MEMBERS = shown(
     OTHER_MEMBERS,
     "group consumer_id host client_id partitions current_epoch current_assignment",
-    current_epoch="MEMBER-EPOCH", current_assignment="ASSIGNMENT",
-)  # fmt: skip
+    current_epoch="MEMBER-EPOCH",
+    current_assignment="ASSIGNMENT",
+)
 STREAMS_MEMBERS = shown(
     OTHER_MEMBERS,
     "group consumer_id host client_id process_id topology_epoch current_epoch current_assignment "
     "target_assignment",
-    consumer_id="MEMBER", current_epoch="MEMBER-EPOCH", current_assignment="TASKS",
+    consumer_id="MEMBER",
+    current_epoch="MEMBER-EPOCH",
+    current_assignment="TASKS",
     target_assignment="TARGET-TASKS",
-)  # fmt: skip
+)
 OTHER_STATES = shown(
     OTHER_STATE,
     "group type coordinator assignment_strategy state group_epoch target_assignment_epoch "
@@ -216,9 +229,14 @@ OTHER_STATES = shown(
 
 _ACTION = machine(allowed="boolean", error="error?")
 EXPLAIN_MEMBER = machine(
-    member_id="string", instance_id="string?", client_id="string", host="string",
-    partitions="integer", subscribed="strings?", subscribed_regex="string?",
-)  # fmt: skip
+    member_id="string",
+    instance_id="string?",
+    client_id="string",
+    host="string",
+    partitions="integer",
+    subscribed="strings?",
+    subscribed_regex="string?",
+)
 EXPLAIN_TOPIC = (
     TOPIC,
     Column("offsets", "OFFSETS", json="integer"),
@@ -228,9 +246,13 @@ EXPLAIN_TOPIC = (
 )
 EXPLAIN_OFFSET = (TOPIC, PARTITION, Column("current_offset", "OFFSET", json="integer"), *EXPIRY)
 EXPLAIN_REMOVAL = machine(
-    topic="string?", partition="integer?", removed_at_ms="integer", cause="string",
-    expires_at_ms="integer?", latency_ms="integer?",
-)  # fmt: skip
+    topic="string?",
+    partition="integer?",
+    removed_at_ms="integer",
+    cause="string",
+    expires_at_ms="integer?",
+    latency_ms="integer?",
+)
 EXPLAIN = (
     GROUP,
     Column("exists", json="boolean"),
@@ -241,7 +263,8 @@ EXPLAIN = (
     Column("topics", json="rows", inner=EXPLAIN_TOPIC),
     Column("offsets", json="rows?", inner=EXPLAIN_OFFSET),
     Column(
-        "actions", json="object",
+        "actions",
+        json="object",
         inner=(
             Column("delete", json="object", inner=_ACTION),
             Column("reset-offsets", json="object", inner=_ACTION),
@@ -252,11 +275,13 @@ EXPLAIN = (
     Column("removals", json="rows?", inner=EXPLAIN_REMOVAL),
     Column("removals_since_ms", json="integer?"),
     Column(
-        "missing_acls", json="rows",
-        inner=machine(operation="string", resource_type="string", resource="string",
-                      purpose="string"),
+        "missing_acls",
+        json="rows",
+        inner=machine(
+            operation="string", resource_type="string", resource="string", purpose="string"
+        ),
     ),
     Column("next", json="strings"),
-)  # fmt: skip
+)
 
 EXPIRY_KEYS = keys(EXPIRY)

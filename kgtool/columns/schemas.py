@@ -122,9 +122,7 @@ def _object(columns: Sequence[Column], *, needed: bool = True) -> dict[str, Any]
 
 def _closed(properties: dict[str, Any], *, needed: bool = True) -> dict[str, Any]:
     required = {"required": list(properties)} if needed else {}
-    return {
-        "type": "object", "properties": properties, **required, "additionalProperties": False,
-    }  # fmt: skip
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
 
 def _value(column: Column) -> dict[str, Any]:

@@ -77,17 +77,28 @@ PEEK = (
     Column("offset", "OFFSET", json="integer"),
     Column("committed_offset", json="integer"),
     Column("is_next", text=lambda row: "->" if row["is_next"] else "", json="boolean"),
-    Column("timestamp_ms", "TIME", json="integer?",
-           text=written("timestamp_ms", partial(moment, precision="milliseconds"))),
+    Column(
+        "timestamp_ms",
+        "TIME",
+        json="integer?",
+        text=written("timestamp_ms", partial(moment, precision="milliseconds")),
+    ),
     Column("timestamp_type"),
     Column("leader_epoch", json="integer?"),
     Column("key", "KEY", NAME, _decoded("key"), json="any"),
     Column("key_encoding", words=_ENCODINGS),
     Column("value", "VALUE", NAME, _decoded("value"), json="any"),
     Column("value_encoding", words=_ENCODINGS),
-    Column("headers", "HEADERS", NAME, _headers, 1, "rows",
-           inner=(Column("name", json="string"), Column("value", json="any"), Column("encoding"))),
-)  # fmt: skip
+    Column(
+        "headers",
+        "HEADERS",
+        NAME,
+        _headers,
+        1,
+        "rows",
+        inner=(Column("name", json="string"), Column("value", json="any"), Column("encoding")),
+    ),
+)
 PEEK_TEXT = shown(PEEK, "is_next offset timestamp_ms key headers value")
 
 # -- doctor ---------------------------------------------------------------------------------------
@@ -146,20 +157,25 @@ EXPORT = machine(
 CONTEXTS = (
     Column("context", "CONTEXT", NAME, json="string"),
     Column("current", "CURRENT", text=lambda row: "*" if row["current"] else None, json="boolean"),
-    Column("bootstrap", "BOOTSTRAP", NAME,
-           lambda row: row["bootstrap"] or row["command_config"]),
+    Column("bootstrap", "BOOTSTRAP", NAME, lambda row: row["bootstrap"] or row["command_config"]),
     Column("command_config"),
     Column("protected", "PROTECTED", text=_yes("protected", "no"), json="boolean"),
     Column("cluster_id", "CLUSTER", NAME, spare=1),
-)  # fmt: skip
+)
 CONTEXT = (
     *CONTEXTS,
     *machine(user="string?", policy="string?", properties="object", secrets="object"),
 )
 """Of ``context show``."""
 SANDBOX = machine(
-    name="string", state="string", bootstrap="string?", kafka_version="string?",
-    cluster_id="string?", started_at_ms="integer?", directory="string?", seeded="boolean",
+    name="string",
+    state="string",
+    bootstrap="string?",
+    kafka_version="string?",
+    cluster_id="string?",
+    started_at_ms="integer?",
+    directory="string?",
+    seeded="boolean",
     brokers="rows",
-)  # fmt: skip
+)
 VERSION = machine(version="string")

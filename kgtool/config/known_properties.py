@@ -93,9 +93,13 @@ def _suspicion(key: str, where: str) -> str | None:
 
 
 _UNUSED = (
-    "default.api.timeout.ms", "retries", "retry.backoff.ms", "retry.backoff.max.ms",
-    "reconnect.backoff.ms", "reconnect.backoff.max.ms",
-)  # fmt: skip
+    "default.api.timeout.ms",
+    "retries",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+)
 
 
 def unused_properties(properties: Properties, where: str) -> tuple[str, ...]:
@@ -129,10 +133,8 @@ KNOWN_CLASSES = {
         f"{_OAUTH}ClientCredentialsJwtRetriever",
         f"{_OAUTH}FileJwtRetriever",
     ),
-    "ssl.engine.factory.class": (
-        "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
-    ),
-}  # fmt: skip
+    "ssl.engine.factory.class": ("org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",),
+}
 """The classes of a login or of TLS that kgtool replaces."""
 
 

@@ -144,9 +144,11 @@ def _store(properties: Properties, role: str, where: str) -> TlsStore:
             f"ssl.{role}.type={kind} in {where} can't be read: kgtool reads "
             f"{', '.join(STORE_TYPES)}."
         )
-    texts = "ssl.truststore.certificates" if role == "truststore" else (
-        "ssl.keystore.certificate.chain"
-    )  # fmt: skip
+    texts = (
+        "ssl.truststore.certificates"
+        if role == "truststore"
+        else ("ssl.keystore.certificate.chain")
+    )
     return TlsStore(
         role,
         kind,

@@ -24,9 +24,15 @@ KEPT_INTERVALS = 5
 """Metrics are served for so many intervals if no later poll succeeds; then they are left out, so
 that alerts about absent metrics fire."""
 _KEYS = (
-    "group", "topic", "partition", "current_offset", "log_end_offset", "lag", "lag_ms",
+    "group",
+    "topic",
+    "partition",
+    "current_offset",
+    "log_end_offset",
+    "lag",
+    "lag_ms",
     "subscribed",
-)  # fmt: skip
+)
 
 
 class Options(NamedTuple):
@@ -97,9 +103,12 @@ class Collector:
         is_up = self._failure is None and is_fresh
         own = [
             Metric("kgtool_up", "Whether the last look at the cluster succeeded.", [({}, is_up)]),
-            Metric("kgtool_look_seconds", "How long the last look at the cluster took.",
-                   [({}, self._took_s)]),
-        ]  # fmt: skip
+            Metric(
+                "kgtool_look_seconds",
+                "How long the last look at the cluster took.",
+                [({}, self._took_s)],
+            ),
+        ]
         return (last.text if last is not None and is_fresh else "") + metrics.render(own, {})
 
 
@@ -122,18 +131,25 @@ def collect(settings: Settings, options: Options) -> Collected:
 
 
 def _metrics(facts: Facts, found: Diagnosis, errors: Sequence[str], at_ms: int) -> Iterator[Metric]:
-    groups = [(one.description, list(_rows(facts, one))) for one in facts.groups
-              if one.description.error is None]  # fmt: skip
+    groups = [
+        (one.description, list(_rows(facts, one)))
+        for one in facts.groups
+        if one.description.error is None
+    ]
     yield from metrics.of_groups(groups)
     yield metrics.of_ghost_topics(groups)
     yield metrics.counted(
-        "kgtool_findings", "Findings of kgtool doctor.", ("finding", "severity"),
+        "kgtool_findings",
+        "Findings of kgtool doctor.",
+        ("finding", "severity"),
         ((one.kind, one.severity) for one in found.findings),
-    )  # fmt: skip
+    )
     yield metrics.counted(
-        "kgtool_unseen", "What could not be looked at, by reason.", ("error",),
+        "kgtool_unseen",
+        "What could not be looked at, by reason.",
+        ("error",),
         ((name,) for name in errors),
-    )  # fmt: skip
+    )
     yield from metrics.of_poll(len(errors), at_ms)
 
 

@@ -142,8 +142,10 @@ def committed_offsets(group: str, document: Mapping[str, Any]) -> Committed:
     """Read the JSON of ``describe --offsets``."""
     names = ("current_offset", "leader_epoch", "metadata")
     rows = document.get("results", ())
-    return Committed(group, {(row["topic"], row["partition"]): tuple(row[name] for name in names)
-                             for row in rows})  # fmt: skip
+    return Committed(
+        group,
+        {(row["topic"], row["partition"]): tuple(row[name] for name in names) for row in rows},
+    )
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -139,17 +139,21 @@ class Service:
         command = [sys.executable, "-m", "kgtool", *words, "--output=json", *self._connection]
         done = await anyio.run_process(command, stdin=subprocess.DEVNULL, check=False)
         return subprocess.CompletedProcess(
-            command, done.returncode,
-            done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"),
-        )  # fmt: skip
+            command,
+            done.returncode,
+            done.stdout.decode("utf-8", "replace"),
+            done.stderr.decode("utf-8", "replace"),
+        )
 
 
 def _tool(name: str, tool: Tool) -> types.Tool:
     reads = name != APPLY.name
     return types.Tool(
-        name=name, description=tool.help, input_schema=tool.schema,
+        name=name,
+        description=tool.help,
+        input_schema=tool.schema,
         annotations=types.ToolAnnotations(read_only_hint=reads, destructive_hint=not reads),
-    )  # fmt: skip
+    )
 
 
 def _result(done: subprocess.CompletedProcess[str], **more: Any) -> types.CallToolResult:
@@ -157,9 +161,10 @@ def _result(done: subprocess.CompletedProcess[str], **more: Any) -> types.CallTo
     shown = {**parse(done.stdout), "exit_status": done.returncode, "said": done.stderr, **more}
     text = json.dumps(shown, ensure_ascii=False)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=shown,
+        content=[types.TextContent(type="text", text=text)],
+        structured_content=shown,
         is_error=done.returncode not in _HAS_RESULTS,
-    )  # fmt: skip
+    )
 
 
 def _refusal(error: KgError) -> types.CallToolResult:

@@ -90,80 +90,148 @@ _ALL = Param("all_groups", "All consumer groups.", "flag")
 _STATE = Param("state", "Only groups in these states: Empty,Stable.")
 
 READS = (
-    Tool("list", "Groups with type, state and coordinator.", ("list",), (
-        _MATCH, _EXCLUDE, _STATE, Param("type", "Only these types: classic,consumer,share."),
-        Param("expiring_within", "Only groups that lose offsets within that time: 48h."),
-    )),
-    Tool("describe", "Committed offsets and lag of groups; expiry adds when each offset expires.",
-         ("describe",), (
-        _GROUPS, _MATCH, _EXCLUDE, _ALL, _TOPICS,
-        Param("lagging", "Only partitions with lag.", "flag"),
-        Param("time_lag", "Also the age of the first unread record, in ms.", "flag"),
-        Param("expiry", "Also when it was committed and when it expires.", "flag"),
-    )),
-    Tool("members", "The members of groups, and what each of them reads.",
-         ("describe", "--members"), (_GROUPS, _MATCH, _ALL)),
-    Tool("state", "State, coordinator and epochs of groups.",
-         ("describe", "--state"), (_GROUPS, _MATCH, _ALL)),
-    Tool("explain", "Why groups can or can't be deleted or reset, what expires when, which ACL is "
-         "missing, what to do next.", ("explain",), (_NEEDED,)),
-    Tool("doctor", "What is wrong with the cluster's groups, and the command that fixes it.",
-         ("doctor", "--fail-on=none"), (
-        _GROUPS, _MATCH, _EXCLUDE, Param("within", "Warn of offsets that expire within: 48h."),
-    )),
+    Tool(
+        "list",
+        "Groups with type, state and coordinator.",
+        ("list",),
+        (
+            _MATCH,
+            _EXCLUDE,
+            _STATE,
+            Param("type", "Only these types: classic,consumer,share."),
+            Param("expiring_within", "Only groups that lose offsets within that time: 48h."),
+        ),
+    ),
+    Tool(
+        "describe",
+        "Committed offsets and lag of groups; expiry adds when each offset expires.",
+        ("describe",),
+        (
+            _GROUPS,
+            _MATCH,
+            _EXCLUDE,
+            _ALL,
+            _TOPICS,
+            Param("lagging", "Only partitions with lag.", "flag"),
+            Param("time_lag", "Also the age of the first unread record, in ms.", "flag"),
+            Param("expiry", "Also when it was committed and when it expires.", "flag"),
+        ),
+    ),
+    Tool(
+        "members",
+        "The members of groups, and what each of them reads.",
+        ("describe", "--members"),
+        (_GROUPS, _MATCH, _ALL),
+    ),
+    Tool(
+        "state",
+        "State, coordinator and epochs of groups.",
+        ("describe", "--state"),
+        (_GROUPS, _MATCH, _ALL),
+    ),
+    Tool(
+        "explain",
+        "Why groups can or can't be deleted or reset, what expires when, which ACL is "
+        "missing, what to do next.",
+        ("explain",),
+        (_NEEDED,),
+    ),
+    Tool(
+        "doctor",
+        "What is wrong with the cluster's groups, and the command that fixes it.",
+        ("doctor", "--fail-on=none"),
+        (_GROUPS, _MATCH, _EXCLUDE, Param("within", "Warn of offsets that expire within: 48h.")),
+    ),
     Tool("coordinator", "Which broker coordinates groups.", ("coordinator",), (_NEEDED,)),
     Tool("configs", "The configs of groups (KIP-848).", ("configs", "--describe"), (_NEEDED,)),
-    Tool("peek", "The records around a group's committed offsets.", ("peek",), (
-        _NEEDED, _TOPICS, Param("before", "Records before the offset.", "number"),
-        Param("after", "Records from the offset on.", "number"),
-    )),
+    Tool(
+        "peek",
+        "The records around a group's committed offsets.",
+        ("peek",),
+        (
+            _NEEDED,
+            _TOPICS,
+            Param("before", "Records before the offset.", "number"),
+            Param("after", "Records from the offset on.", "number"),
+        ),
+    ),
     Tool("history", "The changes that kgtool made on this machine.", ("history",), ()),
-)  # fmt: skip
+)
 """Tools that only read."""
 
 _PLANNED = "Nothing is changed: the result has a plan_id, which apply takes once within 15 minutes."
 CHANGES = (
-    Tool("cleanup", f"Plan to remove dead groups, or offsets that no member reads. {_PLANNED}",
-         ("cleanup", "plan"), (
-        _GROUPS, _MATCH, _EXCLUDE, _STATE,
-        Param("idle", "No commit and no change of members for this long: 30d."),
-        Param("no_lag", "Only groups with nothing left to read.", "flag"),
-        Param("generated", "Only names that tools make up.", "flag"),
-        Param("unsubscribed", "Offsets that no member subscribes to, instead of groups.", "flag"),
-        Param("orphaned", "Offsets of topics that are gone, instead of groups.", "flag"),
-    )),
-    Tool("undo", f"Plan to take back one change of the history. {_PLANNED}", ("undo",),
-         (Param("journal", "The id of the change, as history shows it.", is_required=True),)),
-    Tool("delete-offsets", f"Plan to delete committed offsets of one group. {_PLANNED}",
-         ("delete-offsets", "--dry-run"), (
-        Param("group", "The group's exact name.", is_required=True),
-        _TOPICS._replace(is_required=True),
-    )),
-    Tool("reset-offsets", f"Plan to set the offsets of one group without members. {_PLANNED}",
-         ("reset-offsets", "--dry-run"), (
-        Param("group", "The group's exact name.", is_required=True), _TOPICS,
-        Param("all_topics", "Every partition with a committed offset.", "flag"),
-        Param("to_earliest", "To the start of the log.", "flag"),
-        Param("to_latest", "To the end of the log.", "flag"),
-        Param("to_offset", "To this offset.", "number"),
-        Param("shift_by", "By this many records, negative: back.", "number"),
-        Param("to_datetime", "To the first record from this time on: 2026-11-22T08:00:00Z."),
-    )),
-)  # fmt: skip
+    Tool(
+        "cleanup",
+        f"Plan to remove dead groups, or offsets that no member reads. {_PLANNED}",
+        ("cleanup", "plan"),
+        (
+            _GROUPS,
+            _MATCH,
+            _EXCLUDE,
+            _STATE,
+            Param("idle", "No commit and no change of members for this long: 30d."),
+            Param("no_lag", "Only groups with nothing left to read.", "flag"),
+            Param("generated", "Only names that tools make up.", "flag"),
+            Param(
+                "unsubscribed", "Offsets that no member subscribes to, instead of groups.", "flag"
+            ),
+            Param("orphaned", "Offsets of topics that are gone, instead of groups.", "flag"),
+        ),
+    ),
+    Tool(
+        "undo",
+        f"Plan to take back one change of the history. {_PLANNED}",
+        ("undo",),
+        (Param("journal", "The id of the change, as history shows it.", is_required=True),),
+    ),
+    Tool(
+        "delete-offsets",
+        f"Plan to delete committed offsets of one group. {_PLANNED}",
+        ("delete-offsets", "--dry-run"),
+        (
+            Param("group", "The group's exact name.", is_required=True),
+            _TOPICS._replace(is_required=True),
+        ),
+    ),
+    Tool(
+        "reset-offsets",
+        f"Plan to set the offsets of one group without members. {_PLANNED}",
+        ("reset-offsets", "--dry-run"),
+        (
+            Param("group", "The group's exact name.", is_required=True),
+            _TOPICS,
+            Param("all_topics", "Every partition with a committed offset.", "flag"),
+            Param("to_earliest", "To the start of the log.", "flag"),
+            Param("to_latest", "To the end of the log.", "flag"),
+            Param("to_offset", "To this offset.", "number"),
+            Param("shift_by", "By this many records, negative: back.", "number"),
+            Param("to_datetime", "To the first record from this time on: 2026-11-22T08:00:00Z."),
+        ),
+    ),
+)
 """Changes of the cluster, each planned first."""
 
 REQUEST = Tool(
-    "request", "One raw request of Kafka's protocol that changes nothing.", ("request",),
-    (Param("api", "Kafka's name of it: ListGroups, OffsetFetch.", is_required=True),
-     Param("body", "The request as JSON; what is not named takes its default."),
-     Param("version", "In this version.", "number"),
-     Param("broker", "To this broker.", "number")),
-)  # fmt: skip
+    "request",
+    "One raw request of Kafka's protocol that changes nothing.",
+    ("request",),
+    (
+        Param("api", "Kafka's name of it: ListGroups, OffsetFetch.", is_required=True),
+        Param("body", "The request as JSON; what is not named takes its default."),
+        Param("version", "In this version.", "number"),
+        Param("broker", "To this broker.", "number"),
+    ),
+)
 APPLY = Tool(
-    "apply", "Carry out a plan; the journal keeps what was there, so that undo takes it back.", (),
-    (Param("plan_id", "The id that a plan tool returned.", is_required=True),
-     Param("reason", "Why: kept in the journal.")),
-)  # fmt: skip
+    "apply",
+    "Carry out a plan; the journal keeps what was there, so that undo takes it back.",
+    (),
+    (
+        Param("plan_id", "The id that a plan tool returned.", is_required=True),
+        Param("reason", "Why: kept in the journal."),
+    ),
+)
 
 
 def request_words(given: Mapping[str, Any]) -> list[str]:

@@ -61,9 +61,16 @@ class Slot:
     """The place of one answer: a second answer, or one that comes too late, is dropped."""
 
     __slots__ = (
-        "task", "index", "request", "max_version", "is_done", "is_hedged", "connection", "sent_at",
+        "task",
+        "index",
+        "request",
+        "max_version",
+        "is_done",
+        "is_hedged",
+        "connection",
+        "sent_at",
         "question",
-    )  # fmt: skip
+    )
 
     def __init__(self, task: Task, index: int) -> None:
         self.task = task

@@ -32,10 +32,7 @@ class Transport:
     """
 
     def __init__(
-        self,
-        security: Security | None,
-        trace: Callable[[str], None] | None,
-        seconds: float,
+        self, security: Security | None, trace: Callable[[str], None] | None, seconds: float
     ) -> None:
         self.trace = trace
         self.bad_addresses: set[SocketAddress] = set()

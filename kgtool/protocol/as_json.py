@@ -25,9 +25,13 @@ UNKNOWN_TAGS = "_unknownTaggedFields"
 """The key of tagged fields that the schema does not know: their bytes by tag."""
 
 _EXPECTED = {
-    "bool": "true or false", "float64": "a number", "string": "a string",
-    "bytes": "a string in Base64", "records": "a string in Base64", "uuid": "a uuid",
-}  # fmt: skip
+    "bool": "true or false",
+    "float64": "a number",
+    "string": "a string",
+    "bytes": "a string in Base64",
+    "records": "a string in Base64",
+    "uuid": "a uuid",
+}
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16}
 
 
@@ -255,9 +259,14 @@ def error_codes(message: Struct) -> Iterator[ResponseError]:
 
 
 _TARGETS = {
-    "group_id": "group", "key": "group", "name": "topic", "topic": "topic", "topic_name": "topic",
-    "partition": "partition", "node_id": "broker",
-}  # fmt: skip
+    "group_id": "group",
+    "key": "group",
+    "name": "topic",
+    "topic": "topic",
+    "topic_name": "topic",
+    "partition": "partition",
+    "node_id": "broker",
+}
 
 
 def _codes(value: Struct, path: str, target: Mapping[str, Any]) -> Iterator[ResponseError]:

@@ -27,8 +27,11 @@ class Capability(NamedTuple):
 
 
 CAPABILITIES = (
-    Capability(LOG, None, "describe --expiry, list --expiring-within, keep, export, analyze, "
-               "cleanup --idle"),
+    Capability(
+        LOG,
+        None,
+        "describe --expiry, list --expiring-within, keep, export, analyze, cleanup --idle",
+    ),
     Capability("ListGroups", 16, "list, and whatever does not name its groups"),
     Capability("DescribeGroups", 15, "describe, explain, doctor, and every change of a group"),
     Capability("DeleteGroups", 42, "delete, cleanup"),
@@ -44,7 +47,7 @@ CAPABILITIES = (
     Capability("ShareGroupDescribe", 77, "share groups", "4.1"),
     Capability("DescribeShareGroupOffsets", 90, "start offsets and lag of share groups", "4.1"),
     Capability("StreamsGroupDescribe", 89, "streams groups", "4.2"),
-)  # fmt: skip
+)
 
 
 def missing_capabilities(offered: Mapping[int, Offered], *, has_log: bool) -> list[Capability]:

@@ -23,9 +23,14 @@ from kgtool.protocol.schema import Field, Struct
 from kgtool.protocol.wire import Codec, Reader, Writer, read_tags, read_uvarint, write_section
 
 FIXED = {
-    "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "int64": "q",
+    "float64": "d",
     "bool": "?",
-}  # fmt: skip
+}
 
 EMPTY_STRING, NO_TAGS = 1, 0
 """The bytes of an empty compact string (lengths are written plus one), and of no tagged fields."""
@@ -89,8 +94,16 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
     template.append(())
     fresh = [at for at, value in enumerate(template) if isinstance(value, list)]
     tags = _tag_readers(cls, version, flexible)
-    plan = [(s.low, s.high, s.fixed.unpack_from if s.fixed else None,
-             s.fixed.size if s.fixed else 0, s.read) for s in steps]  # fmt: skip
+    plan = [
+        (
+            s.low,
+            s.high,
+            s.fixed.unpack_from if s.fixed else None,
+            s.fixed.size if s.fixed else 0,
+            s.read,
+        )
+        for s in steps
+    ]
 
     def read(buf: bytes, pos: int) -> tuple[Struct, int]:
         values = template[:]

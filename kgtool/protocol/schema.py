@@ -76,9 +76,17 @@ class Field:
     """One row of a schema table."""
 
     __slots__ = (
-        "kind", "versions", "nullable", "default", "tag", "tagged", "ignorable", "of", "wire",
+        "kind",
+        "versions",
+        "nullable",
+        "default",
+        "tag",
+        "tagged",
+        "ignorable",
+        "of",
+        "wire",
         "name",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

@@ -251,7 +251,10 @@ def _records(data: bytes, batch: Batch) -> Sequence[PeekedRecord]:
             raw.offset,
             raw.timestamp_ms if raw.timestamp_ms >= 0 else None,
             kind if raw.timestamp_ms >= 0 else None,
-            raw.key, raw.value, headers, epoch if epoch >= 0 else None,
+            raw.key,
+            raw.value,
+            headers,
+            epoch if epoch >= 0 else None,
         )
         for raw, headers in read_records_with_headers(data, batch)
-    ]  # fmt: skip
+    ]

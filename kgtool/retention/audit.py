@@ -89,9 +89,16 @@ class _Write:
         at = entry.timestamp_ms
         latency = None if expires_at_ms is None else at - expires_at_ms
         row = Removal(
-            group, topic, partition, at, cause, expires_at_ms, latency,
-            entry.partition, entry.offset,
-        )  # fmt: skip
+            group,
+            topic,
+            partition,
+            at,
+            cause,
+            expires_at_ms,
+            latency,
+            entry.partition,
+            entry.offset,
+        )
         self.rows.setdefault(group, []).append(row)
 
     def _offset(self, entry: Entry, record: Record) -> None:

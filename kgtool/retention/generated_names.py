@@ -6,10 +6,13 @@ import re
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _FAMILIES = (
-    r"(console-consumer-)\d+", r"(console-share-consumer-)\d+", r"(perf-consumer-)\d+",
-    r"(verifiable-consumer-)\d+", rf"(anonymous\.)(?:{_UUID}|[\w-]{{22}})",
+    r"(console-consumer-)\d+",
+    r"(console-share-consumer-)\d+",
+    r"(perf-consumer-)\d+",
+    r"(verifiable-consumer-)\d+",
+    rf"(anonymous\.)(?:{_UUID}|[\w-]{{22}})",
     rf"(spark-kafka-(?:source|relation)-){_UUID}.*",
-)  # fmt: skip
+)
 """kafka-console-consumer, kafka-consumer-perf-test, Spring Cloud Stream's anonymous groups,
 Spark."""
 _FAMILY = re.compile("|".join(_FAMILIES))

@@ -38,9 +38,12 @@ def read_detail(record: Record) -> GroupDetail:
     if record.type == types.GROUP_METADATA and value is not None:
         group = classic_snapshot(value)
         return GroupDetail(
-            group.protocol_type, group.generation, group.state_since_ms, len(value.members),
+            group.protocol_type,
+            group.generation,
+            group.state_since_ms,
+            len(value.members),
             topics=group.subscribed_topics,
-        )  # fmt: skip
+        )
     topics: Collection[str] | None = None
     if record.type == types.STREAMS_TOPOLOGY and value is not None:
         topics = _source_topics(value)
@@ -153,9 +156,13 @@ class Group:
             return None
         topics = self.topics if self.member_count else frozenset()
         return GroupSnapshot(
-            self.type, self.state, self.protocol_type, self.state_since_ms, topics,
+            self.type,
+            self.state,
+            self.protocol_type,
+            self.state_since_ms,
+            topics,
             self.generation or 0,
-        )  # fmt: skip
+        )
 
 
 def classic_snapshot(value: Any) -> GroupSnapshot:

@@ -33,9 +33,11 @@ class Player:
         elif isinstance(event.record, Marker):
             for group, *key in sorted(self.pending.pop(event.producer_id, ())):
                 self.group(group).end_transaction(
-                    event.timestamp_ms, (key[0], key[1]), event.producer_id,  # type: ignore[arg-type]
+                    event.timestamp_ms,
+                    (key[0], key[1]),
+                    event.producer_id,  # type: ignore[arg-type]
                     committed=event.record.type == COMMIT,
-                )  # fmt: skip
+                )
         elif isinstance(event.record, Record):
             if event.record.type in OFFSET_TYPES:
                 self.offset(event, event.record)

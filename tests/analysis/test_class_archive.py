@@ -29,11 +29,21 @@ def run(options: list[str], *more: str) -> subprocess.CompletedProcess[str]:
     """A JVM with Spark's classes: its launcher prints the command that starts Spark."""
     jar = ":".join(map(str, sorted(JARS.glob("spark-launcher_*.jar"))))
     return subprocess.run(
-        [str(JAVA), *options, *more, "-cp", jar, "org.apache.spark.launcher.Main",
-         "org.apache.spark.deploy.SparkSubmit", "--version"],
-        capture_output=True, text=True, check=True,
+        [
+            str(JAVA),
+            *options,
+            *more,
+            "-cp",
+            jar,
+            "org.apache.spark.launcher.Main",
+            "org.apache.spark.deploy.SparkSubmit",
+            "--version",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
         env=os.environ | {"SPARK_HOME": str(JARS.parent), "SPARK_SCALA_VERSION": "2.13"},
-    )  # fmt: skip
+    )
 
 
 def of_launcher(words: list[str], folder: Path) -> list[str]:

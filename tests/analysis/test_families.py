@@ -36,8 +36,19 @@ def test_generated_parts_become_stars(name: str, family: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["billing", "orders-v2", "payments-eu1", "feed-facade", "decade", "s3-sink", "b2b", "",
-     "größe-ß", "<script>alert()</script>", "connect-jdbc-sink"],
-)  # fmt: skip
+    [
+        "billing",
+        "orders-v2",
+        "payments-eu1",
+        "feed-facade",
+        "decade",
+        "s3-sink",
+        "b2b",
+        "",
+        "größe-ß",
+        "<script>alert()</script>",
+        "connect-jdbc-sink",
+    ],
+)
 def test_names_that_somebody_chose_stay(name: str) -> None:
     assert fold(name) == name

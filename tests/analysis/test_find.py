@@ -82,14 +82,19 @@ def test_what_an_earlier_run_wrote_beside_the_log_is_no_input(tmp_path: Path) ->
 
 
 def test_what_versions_in_between_print() -> None:
-    kinds = {"offsets.txt": "offsets-text", "groups.txt": "groups-text",
-             "offsets.json": "offsets-json", "groups.json": "groups-json"}  # fmt: skip
+    kinds = {
+        "offsets.txt": "offsets-text",
+        "groups.txt": "groups-text",
+        "offsets.json": "offsets-json",
+        "groups.json": "groups-json",
+    }
     for file in find_inputs([str(PRINTED)]).files:
         version, what = Path(file.path).name.split(".", 2)[:2], Path(file.path).name
         if "dump" in what:
             number = tuple(map(int, version))
-            expected = ("dump-old" if number <= (2, 3) else
-                        "dump-text" if number < (3, 8) else "dump-json")  # fmt: skip
+            expected = (
+                "dump-old" if number <= (2, 3) else "dump-text" if number < (3, 8) else "dump-json"
+            )
         else:
             expected = next(kind for end, kind in kinds.items() if what.endswith(end))
         assert file.format == expected, what
@@ -208,10 +213,13 @@ def test_partition_of_a_dump(tmp_path: Path) -> None:
 # --- Parquet -------------------------------------------------------------------------------------
 
 GOOD: dict[str, Any] = {
-    "key": pa.array([b"k"]), "value": pa.array([None], pa.binary()),
-    "topic": ["__consumer_offsets"], "partition": pa.array([1], pa.int32()), "offset": [7],
+    "key": pa.array([b"k"]),
+    "value": pa.array([None], pa.binary()),
+    "topic": ["__consumer_offsets"],
+    "partition": pa.array([1], pa.int32()),
+    "offset": [7],
     "timestamp": [datetime(2026, 1, 1, tzinfo=timezone.utc)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -289,11 +297,15 @@ def test_numbers_of_a_cluster_json_that_no_broker_has(
     tmp_path: Path, minutes: str, interval: str, taken: int, assumed: list[str]
 ) -> None:
     content = {
-        "cluster_id": ["odd"], "taken_at_ms": taken,
-        "brokers": [{"version": "4.3"}], "coordinator": "new",
-        "configs": {"offsets.retention.minutes": minutes,
-                    "offsets.retention.check.interval.ms": interval},
-    }  # fmt: skip
+        "cluster_id": ["odd"],
+        "taken_at_ms": taken,
+        "brokers": [{"version": "4.3"}],
+        "coordinator": "new",
+        "configs": {
+            "offsets.retention.minutes": minutes,
+            "offsets.retention.check.interval.ms": interval,
+        },
+    }
     for name in ("one", "two"):
         writer.segment(tmp_path / name, writer.commits(0, 3), partition=len(name))
         (tmp_path / name / "cluster.json").write_text(json.dumps(content))

@@ -63,8 +63,9 @@ def test_a_pending_transaction_that_a_tombstone_has_dropped(
     # Its removal is one by itself exactly where it was to be expected.
     end = Raw(b"\0\2" + writer.text("g"), None, NOW_MS + 5_000)
     writer.segment(tmp_path, data + writer.batch(2 + len(gone), [end]))
-    causes = {row["cause"] for row in dicts(analysis(tmp_path, rules), "removals")
-              if row["topic"] is None}  # fmt: skip
+    causes = {
+        row["cause"] for row in dicts(analysis(tmp_path, rules), "removals") if row["topic"] is None
+    }
     assert causes == {"group-empty" if goes else "explicit"}
 
 

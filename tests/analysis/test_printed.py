@@ -24,8 +24,15 @@ OFFSET_TYPES = (0, 1)
 
 def read(path: Path, kind: str, start: int = 0, end: int | None = None) -> list[RecordBlock]:
     size = path.stat().st_size
-    row = {"path": str(path), "partition": 0, "start": start, "end": size if end is None else end,
-           "format": kind, "missing": 0, "order": 0}  # fmt: skip
+    row = {
+        "path": str(path),
+        "partition": 0,
+        "start": start,
+        "end": size if end is None else end,
+        "format": kind,
+        "missing": 0,
+        "order": 0,
+    }
     pieces = []
     for part in parts(row):
         assert isinstance(part, RecordBlock)
@@ -194,9 +201,15 @@ def expected_offsets(run: str, newest_value: int) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("version", "run", "newest"),
-    [("2.0.1", "2.0.1", 1), ("2.1.1", "2.0.1", 3), ("2.4.1", "3.9.1-old", 3),
-     ("2.8.2", "3.9.1-old", 3), ("3.4.1", "3.9.1-old", 4), ("3.8.1", "3.9.1-old", 4)],
-)  # fmt: skip
+    [
+        ("2.0.1", "2.0.1", 1),
+        ("2.1.1", "2.0.1", 3),
+        ("2.4.1", "3.9.1-old", 3),
+        ("2.8.2", "3.9.1-old", 3),
+        ("3.4.1", "3.9.1-old", 4),
+        ("3.8.1", "3.9.1-old", 4),
+    ],
+)
 def test_offsets_in_text(version: str, run: str, newest: int) -> None:
     pieces = read(PRINTED / f"{version}.{run}.offsets.txt", "offsets-text")
     found = [parsed_offset(row["key"], row["value"]) for row in rows_of(pieces)]
@@ -227,9 +240,15 @@ def _is_none(expire: int | None, version: str) -> bool:
 
 @pytest.mark.parametrize(
     ("version", "run", "newest"),
-    [("2.0.1", "2.0.1", 1), ("2.1.1", "2.0.1", 2), ("2.4.1", "3.9.1-old", 3),
-     ("2.8.2", "3.9.1-old", 3), ("3.4.1", "3.9.1-old", 4), ("3.8.1", "3.9.1-old", 4)],
-)  # fmt: skip
+    [
+        ("2.0.1", "2.0.1", 1),
+        ("2.1.1", "2.0.1", 2),
+        ("2.4.1", "3.9.1-old", 3),
+        ("2.8.2", "3.9.1-old", 3),
+        ("3.4.1", "3.9.1-old", 4),
+        ("3.8.1", "3.9.1-old", 4),
+    ],
+)
 def test_groups_in_text(version: str, run: str, newest: int) -> None:
     from kgtool.records import decode
 
@@ -240,9 +259,11 @@ def test_groups_in_text(version: str, run: str, newest: int) -> None:
             continue
         value = decoded.get("value")
         expected.append(
-            (decoded["key"]["group"], value and (value["protocolType"], value["generation"],
-                                                 len(value["members"])))
-        )  # fmt: skip
+            (
+                decoded["key"]["group"],
+                value and (value["protocolType"], value["generation"], len(value["members"])),
+            )
+        )
     pieces = read(PRINTED / f"{version}.{run}.groups.txt", "groups-text")
     found = []
     for row in rows_of(pieces):
@@ -258,10 +279,15 @@ def test_groups_in_text(version: str, run: str, newest: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("2.0.1.2.0.1", "dump-old"), ("2.1.1.2.0.1", "dump-old"), ("2.3.1.3.9.1-old", "dump-old"),
-     ("2.4.1.3.9.1-old", "dump-text"), ("2.8.2.3.9.1-old", "dump-text"),
-     ("3.7.2.3.9.1-old", "dump-text")],
-)  # fmt: skip
+    [
+        ("2.0.1.2.0.1", "dump-old"),
+        ("2.1.1.2.0.1", "dump-old"),
+        ("2.3.1.3.9.1-old", "dump-old"),
+        ("2.4.1.3.9.1-old", "dump-text"),
+        ("2.8.2.3.9.1-old", "dump-text"),
+        ("3.7.2.3.9.1-old", "dump-text"),
+    ],
+)
 def test_old_dumps_tell_which_offset_and_when(name: str, kind: str) -> None:
     from kgtool.records import decode
 
@@ -274,8 +300,9 @@ def test_old_dumps_tell_which_offset_and_when(name: str, kind: str) -> None:
         record = log[row["offset"]]
         assert row["timestamp"] == record["timestamp"]
         assert (row["producerId"], row["transactional"]) == (
-            record["producerId"], record["transactional"],
-        )  # fmt: skip
+            record["producerId"],
+            record["transactional"],
+        )
         assert row["key"] == raw(record, "key")
         assert (row["value"] is None) == (record["value"] is None)
         if row["value"] is None:
@@ -290,8 +317,11 @@ def test_old_dumps_tell_which_offset_and_when(name: str, kind: str) -> None:
     lost = reasons(pieces)
     if kind == "dump-old":
         # Up to 2.3 nothing is printed of a tombstone but its size.
-        assert lost == {"tombstone without a key (kafka-dump-log before 2.4)": len(lost) and 6
-                        if run == "2.0.1" else 4}  # fmt: skip
+        assert lost == {
+            "tombstone without a key (kafka-dump-log before 2.4)": len(lost) and 6
+            if run == "2.0.1"
+            else 4
+        }
         assert not any(note.damage for piece in pieces for note in piece.notes)
     else:
         assert lost == {}
@@ -312,10 +342,13 @@ def test_records_that_an_old_dump_tool_does_not_know() -> None:
 # --- cuts, noise and damage ----------------------------------------------------------------------
 
 FILES = [
-    ("4.3.1.4.3.1.offsets.json", "offsets-json"), ("4.3.1.4.3.1.groups.json", "groups-json"),
-    ("4.3.1.4.3.1.dump-5.txt", "dump-json"), ("2.0.1.2.0.1.dump-2.txt", "dump-old"),
-    ("3.8.1.3.9.1-old.offsets.txt", "offsets-text"), ("3.8.1.3.9.1-old.groups.txt", "groups-text"),
-]  # fmt: skip
+    ("4.3.1.4.3.1.offsets.json", "offsets-json"),
+    ("4.3.1.4.3.1.groups.json", "groups-json"),
+    ("4.3.1.4.3.1.dump-5.txt", "dump-json"),
+    ("2.0.1.2.0.1.dump-2.txt", "dump-old"),
+    ("3.8.1.3.9.1-old.offsets.txt", "offsets-text"),
+    ("3.8.1.3.9.1-old.groups.txt", "groups-text"),
+]
 
 
 @pytest.mark.parametrize(("name", "kind"), FILES)
@@ -343,9 +376,8 @@ def test_line_ends_of_windows_and_other_programs_output_around(
     path = tmp_path / name
     path.write_bytes(
         b"[2026-11-21 13:08:25,104] WARN something (kafka.Some)\n"
-        b"SLF4J: Failed to load class\n"
-        + text + b"\nProcessed a total of 58 messages\n"
-    )  # fmt: skip
+        b"SLF4J: Failed to load class\n" + text + b"\nProcessed a total of 58 messages\n"
+    )
     pieces = read(path, kind)
     plain = [(row["key"], row["value"]) for row in rows_of(read(PRINTED / name, kind))]
     assert [(row["key"], row["value"]) for row in rows_of(pieces)] == plain
@@ -394,8 +426,16 @@ def test_a_file_that_ends_in_a_record_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_names_with_everything_in_them(tmp_path: Path) -> None:
-    groups = ["a,b", "[x,t,0]::NULL", "o ::p", "q payload: x", "g,partition=u-1",
-              "\u20ac\U0001f600", "k=v, commitTimestamp=5", ' "quoted" \\ ']  # fmt: skip
+    groups = [
+        "a,b",
+        "[x,t,0]::NULL",
+        "o ::p",
+        "q payload: x",
+        "g,partition=u-1",
+        "\u20ac\U0001f600",
+        "k=v, commitTimestamp=5",
+        ' "quoted" \\ ',
+    ]
     offsets = tmp_path / "offsets.txt"
     offsets.write_text(
         "".join(
@@ -409,8 +449,10 @@ def test_names_with_everything_in_them(tmp_path: Path) -> None:
     ]
     assert found == [(group, "t.x-1_y", 7, (4, 9, 11)) for group in groups]
     dump = tmp_path / "dump.txt"
-    head = ("baseOffset: 0 lastOffset: 9 count: 1 producerId: -1 isTransactional: false "
-            "isControl: false position: 0 CreateTime: 5 isvalid: true\n")  # fmt: skip
+    head = (
+        "baseOffset: 0 lastOffset: 9 count: 1 producerId: -1 isTransactional: false "
+        "isControl: false position: 0 CreateTime: 5 isvalid: true\n"
+    )
     line = "| offset: {} CreateTime: 5 keysize: 1 valuesize: 1 sequence: -1 headerKeys: [] {}\n"
     key = "key: offset_commit::group={},partition=t.x-1_y-7 payload: offset=4,metadata=m payload: z"
     dump.write_text(
@@ -450,25 +492,39 @@ def test_whole_outputs_of_the_tools(name: str, kind: str, records: int, damaged:
     assert len(rows_of(pieces)) == records
     assert any(note.damage for piece in pieces for note in piece.notes) is damaged
     if damaged:
-        assert any(reason.startswith("the tool stopped with an error: org.apache.kafka.")
-                   for reason in reasons(pieces))  # fmt: skip
+        assert any(
+            reason.startswith("the tool stopped with an error: org.apache.kafka.")
+            for reason in reasons(pieces)
+        )
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_a_dump_of_several_segments_is_cut_where_the_next_begins(mark: str, tmp_path: Path) -> None:
     body = (PRINTED / "4.3.1.4.3.1.dump-5.txt").read_text().split("\n", 1)[1]
-    names = ["/kafka/__consumer_offsets-5/00000000000000000000.log",
-             "/kafka/orders-1/00000000000000000000.log",
-             "C:\\kafka\\__consumer_offsets-44\\00000000000000000007.log",
-             "00000000000000000000.log"]  # fmt: skip
+    names = [
+        "/kafka/__consumer_offsets-5/00000000000000000000.log",
+        "/kafka/orders-1/00000000000000000000.log",
+        "C:\\kafka\\__consumer_offsets-44\\00000000000000000007.log",
+        "00000000000000000000.log",
+    ]
     path = tmp_path / "dump.txt"
     path.write_text(mark + "".join(f"Dumping {name}\n{body}" for name in names))
-    row = {"path": str(path), "partition": -2, "start": 0, "end": path.stat().st_size,
-           "format": "dump-json", "missing": 0, "order": 0}  # fmt: skip
+    row = {
+        "path": str(path),
+        "partition": -2,
+        "start": 0,
+        "end": path.stat().st_size,
+        "format": "dump-json",
+        "missing": 0,
+        "order": 0,
+    }
     cut = ranges(row)
     assert [(each["format"], each["partition"]) for each in cut] == [
-        ("dump-json", 5), ("other-topic", -2), ("dump-json", 44), ("dump-json", -2),
-    ]  # fmt: skip
+        ("dump-json", 5),
+        ("other-topic", -2),
+        ("dump-json", 44),
+        ("dump-json", -2),
+    ]
     assert cut[0]["start"] == 0 and cut[-1]["end"] == path.stat().st_size
     assert [each["end"] for each in cut[:-1]] == [each["start"] for each in cut[1:]]
     counts = []

@@ -33,9 +33,11 @@ def histories(draw: st.DrawFn) -> tuple[RuleSet, list[Entry]]:
 
 
 @settings(
-    max_examples=1000, deadline=None, derandomize=True,
+    max_examples=1000,
+    deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
+)
 @given(
     history=histories(),
     rules=st.sampled_from(SETS),
@@ -44,9 +46,12 @@ def histories(draw: st.DrawFn) -> tuple[RuleSet, list[Entry]]:
     rest_ms=st.sampled_from((0, 10_000, 400_000)),
 )
 def test_the_replay_removes_what_the_simulation_removes(
-    history: tuple[RuleSet, list[Entry]], rules: RuleSet, retention_ms: int, interval_ms: int,
+    history: tuple[RuleSet, list[Entry]],
+    rules: RuleSet,
+    retention_ms: int,
+    interval_ms: int,
     rest_ms: int,
-) -> None:  # fmt: skip
+) -> None:
     author, entries = history
     if not entries:
         return

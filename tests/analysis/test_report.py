@@ -74,10 +74,15 @@ def test_the_tiles_tell_it_without_any_script(file: Path) -> None:
     text = without_scripts(file.read_text(encoding="utf-8"))
     tiles = dict(re.findall(r"<b>([^<]+)</b><span>([^<]+)</span>", text))
     assert {tiles[number]: number for number in tiles} == {
-        "Live offsets": "2,494", "Groups with offsets": "318", "Expire within 24 h": "40",
-        "Expire within 7 days": "455", "Never, as things stand": "39", "Expired so far": "8,400",
-        "Longest expiry delay": "10m 12s", "Overdue": "5",
-    }  # fmt: skip
+        "Live offsets": "2,494",
+        "Groups with offsets": "318",
+        "Expire within 24 h": "40",
+        "Expire within 7 days": "455",
+        "Never, as things stand": "39",
+        "Expired so far": "8,400",
+        "Longest expiry delay": "10m 12s",
+        "Overdue": "5",
+    }
 
 
 def test_every_chart_is_drawn(page: Page) -> None:
@@ -214,8 +219,14 @@ def test_what_is_found_is_a_csv_file(page: Page, file: Path, tmp_path: Path) -> 
     page.click("#tab-live")
     page.type("input[type=search]", "ggg")
     assert downloaded("live.csv", 1)[1] == [
-        LONG, "topic", "1", str(2**62), "false", "commit", str(NOW_MS + 1)
-    ]  # fmt: skip
+        LONG,
+        "topic",
+        "1",
+        str(2**62),
+        "false",
+        "commit",
+        str(NOW_MS + 1),
+    ]
     assert page.texts("#tables tbody td:nth-child(4)") == ["4,611,686,018,427,387,904"]
 
 
@@ -225,8 +236,9 @@ def test_each_row_has_a_command_to_copy(page: Page) -> None:
     # A shell makes the names of it again, and nothing else happens.
     for name, command in zip(NAMES, commands, strict=False):
         shell = ["bash", "-c", f"kgtool() {{ printf '%s\\0' \"$@\"; }}; {command}"]
-        done = subprocess.run(shell, capture_output=True, text=True, check=True,
-                              env={"LC_ALL": "C.UTF-8"})  # fmt: skip
+        done = subprocess.run(
+            shell, capture_output=True, text=True, check=True, env={"LC_ALL": "C.UTF-8"}
+        )
         assert done.stdout.split("\0")[:3] == ["explain", "--group", name]
         assert command.isprintable()
     page.click("#tab-live")
@@ -246,8 +258,11 @@ def test_its_commands_are_kgtools() -> None:
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= known
         assert {word for word in words if "{" in word} <= {
-            "{group}", "{topic}:{partition}", "{path}", "{family}"
-        }  # fmt: skip
+            "{group}",
+            "{topic}:{partition}",
+            "{path}",
+            "{family}",
+        }
 
 
 def test_lists_are_text() -> None:
@@ -258,8 +273,15 @@ def test_lists_are_text() -> None:
 
 def test_the_keyboard_is_enough(page: Page) -> None:
     page.run("document.querySelector('[role=tab]').focus()")
-    for key, at in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowRight", 0), ("End", 2),
-                    ("ArrowLeft", 1), ("Home", 0), ("ArrowLeft", 2)):  # fmt: skip
+    for key, at in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowRight", 0),
+        ("End", 2),
+        ("ArrowLeft", 1),
+        ("Home", 0),
+        ("ArrowLeft", 2),
+    ):
         page.press(key)
         shown = "[...document.querySelectorAll('[role=tab]')].indexOf(document."
         assert page.run(f"{shown}activeElement)") == at
@@ -280,8 +302,15 @@ def test_the_keyboard_is_enough(page: Page) -> None:
 
 
 def test_behind_each_chart_is_a_table(page: Page) -> None:
-    rows = {"growth": 400, "days": 30, "families": len(NAMES), "whatif": 60, "loss": 3,
-            "commits": 400, "events": 400}  # fmt: skip
+    rows = {
+        "growth": 400,
+        "days": 30,
+        "families": len(NAMES),
+        "whatif": 60,
+        "loss": 3,
+        "commits": 400,
+        "events": 400,
+    }
     for card, count in rows.items():
         page.run(f"document.querySelector('#{card} details').open = true")
         page.wait_for(f"document.querySelector('#{card} details table') !== null")
@@ -395,9 +424,16 @@ def test_nothing_is_cut_off_on_paper(chromium: Page, file: Path) -> None:
 def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
     data = copy.deepcopy(report_facts.data())
     data["summary"]["overdue"] = None
-    data |= {"untold": ["transactions", "when <b>"], "growth": [[], [], []], "families": [],
-             "whatif": [], "tables": [], "metrics": [[], [], [], [], []], "cluster_id": None,
-             "days": [{"day": 1, "offsets": 0, "groups": 0}]}  # fmt: skip
+    data |= {
+        "untold": ["transactions", "when <b>"],
+        "growth": [[], [], []],
+        "families": [],
+        "whatif": [],
+        "tables": [],
+        "metrics": [[], [], [], [], []],
+        "cluster_id": None,
+        "days": [{"day": 1, "offsets": 0, "groups": 0}],
+    }
     path = tmp_path / "small.html"
     html_page.write(path, data, report_facts.rows)
     chromium.open(path.as_uri())

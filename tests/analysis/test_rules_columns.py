@@ -20,18 +20,29 @@ COUNT = 20_000
 def _snapshots() -> list[tuple[Any, ...]]:
     rng = seeds.rng("snapshots")
     times = [0, 1, 59_999, 10**12, 2**62, r.MAX_TIMESTAMP_MS - 1, r.MAX_TIMESTAMP_MS]
-    states = [r.STATE_EMPTY, r.STATE_STABLE, r.STATE_PREPARING_REBALANCE,
-              r.STATE_COMPLETING_REBALANCE, r.STATE_DEAD]  # fmt: skip
+    states = [
+        r.STATE_EMPTY,
+        r.STATE_STABLE,
+        r.STATE_PREPARING_REBALANCE,
+        r.STATE_COMPLETING_REBALANCE,
+        r.STATE_DEAD,
+    ]
     types = [r.TYPE_CLASSIC, r.TYPE_CLASSIC, r.TYPE_CONSUMER, r.TYPE_SHARE, r.TYPE_STREAMS]
     return [
         (
-            rng.random() > 0.05, rng.choice(types), rng.choice(states),
-            rng.choice(["", "consumer", "connect"]), rng.choice([None, -1, *times]),
-            rng.choice([None, [], ["t1"], ["t1", "t2"]]), rng.choice(["t1", "t2"]),
-            rng.choice(times), rng.choice([None, None, -1, *times]), rng.random() < 0.3,
+            rng.random() > 0.05,
+            rng.choice(types),
+            rng.choice(states),
+            rng.choice(["", "consumer", "connect"]),
+            rng.choice([None, -1, *times]),
+            rng.choice([None, [], ["t1"], ["t1", "t2"]]),
+            rng.choice(["t1", "t2"]),
+            rng.choice(times),
+            rng.choice([None, None, -1, *times]),
+            rng.random() < 0.3,
         )
         for _ in range(COUNT)
-    ]  # fmt: skip
+    ]
 
 
 ROWS = _snapshots()
@@ -43,14 +54,19 @@ def _ints(values: Any) -> Any:
 
 
 GROUP = rc.Group(
-    np.array(_COLUMNS[0]), _ints(rc.TYPE[name] for name in _COLUMNS[1]),
-    _ints(rc.STATE[name] for name in _COLUMNS[2]), _ints(map(rc.protocol, _COLUMNS[3])),
-    _ints(_COLUMNS[4]), np.array([topics is not None for topics in _COLUMNS[5]]),
-)  # fmt: skip
+    np.array(_COLUMNS[0]),
+    _ints(rc.TYPE[name] for name in _COLUMNS[1]),
+    _ints(rc.STATE[name] for name in _COLUMNS[2]),
+    _ints(map(rc.protocol, _COLUMNS[3])),
+    _ints(_COLUMNS[4]),
+    np.array([topics is not None for topics in _COLUMNS[5]]),
+)
 OFFSET = rc.Offset(
-    _ints(_COLUMNS[7]), _ints(_COLUMNS[8]),
-    np.array([row[6] in (row[5] or ()) for row in ROWS]), np.array(_COLUMNS[9]),
-)  # fmt: skip
+    _ints(_COLUMNS[7]),
+    _ints(_COLUMNS[8]),
+    np.array([row[6] in (row[5] or ()) for row in ROWS]),
+    np.array(_COLUMNS[9]),
+)
 
 
 def _group(row: tuple[Any, ...]) -> r.GroupSnapshot | None:
@@ -82,9 +98,12 @@ def test_same_groups_go_as_the_specification_says(name: str) -> None:
         group = _group(row)
         if group is not None:
             assert bool(found[at]) == r.group_may_go(
-                rules, group, offsets_before=bool(had[at]), offsets_left=bool(left[at]),
+                rules,
+                group,
+                offsets_before=bool(had[at]),
+                offsets_left=bool(left[at]),
                 pending=row[9],
-            ), row  # fmt: skip
+            ), row
     assert 0 < found.sum() < COUNT
 
 

@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.decode import segments
-from kgtool.analysis.decode.batches import (
-    REASON_CODEC,
-    REASON_CRC,
-    REASON_RECORDS,
-    read_chunk,
-)
+from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS, read_chunk
 from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.decode.segments import (
@@ -75,10 +70,14 @@ def test_every_record_of_a_real_log(
         found, notes = read(path)
         assert notes == []
         expected = [
-            {**{name: row[name] for name in found[0]}, "key": raw(row, "key"),
-             "value": raw(row, "value")}
-            for row in recorded if row["partition"] == partition
-        ]  # fmt: skip
+            {
+                **{name: row[name] for name in found[0]},
+                "key": raw(row, "key"),
+                "value": raw(row, "value"),
+            }
+            for row in recorded
+            if row["partition"] == partition
+        ]
         assert found == expected
 
 
@@ -105,11 +104,13 @@ def test_many_batches_of_very_different_sizes(tmp_path: Path) -> None:
     data, expected, at = b"", [], 0
     for _ in range(150):
         rows = [
-            Raw(rng.choice([None, rng.randbytes(rng.choice([0, 5, 70, 300]))]),
+            Raw(
+                rng.choice([None, rng.randbytes(rng.choice([0, 5, 70, 300]))]),
                 rng.choice([None, rng.randbytes(rng.choice([0, 9, 90, 9000]))]),
-                10**12 + rng.randint(-(10**6), 10**6))
+                10**12 + rng.randint(-(10**6), 10**6),
+            )
             for _ in range(rng.choice([1, 1, 2, 3, 40]))
-        ]  # fmt: skip
+        ]
         data += writer.batch(at, rows, codec=rng.choice(list(writer.CODECS)), crc=_fast_crc)
         expected += [(at + i, row) for i, row in enumerate(rows)]
         at += len(rows) + rng.choice([0, 0, 7])
@@ -229,8 +230,13 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
         for _ in range(rng.randint(1, 30)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         target = writer.segment(tmp_path, bytes(data))
-        row = {"path": str(target), "partition": 0, "start": 0, "end": len(data),
-               "format": "segment"}  # fmt: skip
+        row = {
+            "path": str(target),
+            "partition": 0,
+            "start": 0,
+            "end": len(data),
+            "format": "segment",
+        }
         tables = list(decode_split(row, DecodeOptions(), parts))
         assert sum(table.num_rows for table in tables) > 0
 

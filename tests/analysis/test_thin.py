@@ -32,9 +32,14 @@ class Busy(Life):
 
     def run(self, events: int, longest_pause_ms: int) -> Log:
         others = [
-            self.commit, self.end_transaction, self.join, self.join, self.leave, self.forget,
+            self.commit,
+            self.end_transaction,
+            self.join,
+            self.join,
+            self.leave,
+            self.forget,
             self.vanish,
-        ]  # fmt: skip
+        ]
         jumps = (0,) if self.rng.random() < 0.5 else (100_000, -50, -8_000, -8_000)
         for _ in range(events):
             self.now_ms += self.rng.randint(1, longest_pause_ms)
@@ -63,9 +68,15 @@ class Busy(Life):
         topic, partition = self.rng.choice(TOPICS), self.rng.randint(0, 1)
         stamped = self.now_ms - self.rng.choice((0, 0, 0, 3, 20_000, -20_000))
         self.log.commit(
-            self.now_ms, topic, partition, offset=self.rng.randint(0, 9), cts=stamped, ets=ets,
-            pid=pid, group=group,
-        )  # fmt: skip
+            self.now_ms,
+            topic,
+            partition,
+            offset=self.rng.randint(0, 9),
+            cts=stamped,
+            ets=ets,
+            pid=pid,
+            group=group,
+        )
 
 
 def busy_log(folder: Path, author: str, pause_ms: int) -> None:
@@ -78,13 +89,17 @@ def busy_log(folder: Path, author: str, pause_ms: int) -> None:
 
 @pytest.mark.parametrize("author", SETS)
 @pytest.mark.parametrize(
-    ("scenarios", "pause_ms"), [(LONG, 1_500), (LONG, 4_000), ((), 1_500)],
+    ("scenarios", "pause_ms"),
+    [(LONG, 1_500), (LONG, 4_000), ((), 1_500)],
     ids=["whatif", "whatif-slow", "none"],
-)  # fmt: skip
+)
 def test_what_is_left_out_changes_nothing(
-    author: str, scenarios: tuple[Scenario, ...], pause_ms: int, tmp_path: Path,
+    author: str,
+    scenarios: tuple[Scenario, ...],
+    pause_ms: int,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     busy_log(tmp_path, author, pause_ms)
     expected = tables(tmp_path, author, scenarios)
     rows: Counter[str] = Counter()
@@ -150,9 +165,7 @@ def check(folder: Path, log: Log, table: str, column: str) -> None:
 
 def commits(log: Log, partition: int, *at_s: int, early_s: int = 0) -> None:
     for at in at_s:
-        log.commit(
-            START_MS + at * 1000, "t", partition, cts=START_MS + (at - early_s) * 1000
-        )  # fmt: skip
+        log.commit(START_MS + at * 1000, "t", partition, cts=START_MS + (at - early_s) * 1000)
 
 
 def test_a_pause_over_a_record_of_the_group_counts_up_to_it(tmp_path: Path) -> None:

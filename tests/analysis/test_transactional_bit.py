@@ -32,10 +32,16 @@ def test_as_the_specification(tmp_path: Path, name: str, bit: int, producer: int
     for at, value, mine in ((0, old, False), (1, new, True)):
         history.feed(
             read_entry(
-                0, at, NOW_MS + at, key, value, producer_id=producer if mine else -1,
-                transactional=bool(bit) and mine, base_offset=at,
+                0,
+                at,
+                NOW_MS + at,
+                key,
+                value,
+                producer_id=producer if mine else -1,
+                transactional=bool(bit) and mine,
+                base_offset=at,
             )
-        )  # fmt: skip
+        )
     analysis = Analysis(
         LocalEngine(),
         find_inputs([str(path)]).files,

@@ -53,9 +53,12 @@ def test_one_sentence(
         writer.segment(tmp_path, writer.commits(0, 2), partition=partition)
     command = [sys.executable, "-c", RUN, str(tmp_path)]
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    ) as process:  # fmt: skip
+    ) as process:
         worker = worker_of(process)
         time.sleep(wait_s)  # it imports first, which takes longer
         if to_all:

@@ -68,18 +68,30 @@ CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 
 
 def batch(
-    base_offset: int, records: Iterable[Raw], *, codec: str = "none", attributes: int = 0,
-    producer_id: int = -1, crc: Callable[[bytes], int] = crc32c,
-) -> bytes:  # fmt: skip
+    base_offset: int,
+    records: Iterable[Raw],
+    *,
+    codec: str = "none",
+    attributes: int = 0,
+    producer_id: int = -1,
+    crc: Callable[[bytes], int] = crc32c,
+) -> bytes:
     rows = list(records)
     base_ms = rows[0].timestamp_ms if rows else 0
     number, compress = CODECS[codec]
     payload = compress(b"".join(record(row, i, base_ms) for i, row in enumerate(rows)))
     last_ms = max((row.timestamp_ms for row in rows), default=0)
     tail = struct.pack(
-        ">hiqqqhii", attributes | number, max(len(rows) - 1, 0), base_ms, last_ms,
-        producer_id, 0, -1, len(rows),
-    )  # fmt: skip
+        ">hiqqqhii",
+        attributes | number,
+        max(len(rows) - 1, 0),
+        base_ms,
+        last_ms,
+        producer_id,
+        0,
+        -1,
+        len(rows),
+    )
     body = struct.pack(">ibI", 0, 2, crc(tail + payload)) + tail + payload
     return struct.pack(">qi", base_offset, len(body)) + body
 

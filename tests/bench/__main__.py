@@ -79,9 +79,13 @@ def _fill(here: World, count: int, partitions: int) -> None:
 
 
 PARTS: dict[str, Callable[[int, Sizes], list[Result]]] = {
-    "startup": _startup, "groups": _groups, "streams": _streams, "delete": _delete, "size": _size,
+    "startup": _startup,
+    "groups": _groups,
+    "streams": _streams,
+    "delete": _delete,
+    "size": _size,
     "analyze": _analyze,
-}  # fmt: skip
+}
 
 
 def _terminated(number: int, _frame: object) -> NoReturn:
@@ -116,8 +120,12 @@ def main() -> int:
             wrong.append(f"{name}: the work was not done as it should be: {error}")
         print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(results), end="")
-    about = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cores": os.cpu_count(),
-             "load": os.getloadavg()[0], "python": platform.python_version()}  # fmt: skip
+    about = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+    }
     save(given.json, results, about)
     missed = [result for result in results if not result.is_met]
     print(f"{len(results) - len(missed)} of {len(results)} goals met; kept in {given.json}")

@@ -40,33 +40,52 @@ def measure(runs: int, records: int) -> list[Result]:
         # The first run records the archive of classes that all later ones of small logs use.
         in_turn(small.tables(), empty, 0)
         found = rounds(
-            {"log": log.tables(), "floor": log.floor(), "quarter": quarter.tables(),
-             "even": even.tables(), "small": small.tables(), "empty": empty},
+            {
+                "log": log.tables(),
+                "floor": log.floor(),
+                "quarter": quarter.tables(),
+                "even": even.tables(),
+                "small": small.tables(),
+                "empty": empty,
+            },
             runs,
-        )  # fmt: skip
+        )
         large = Log(folder, "large", 4 * records)
         # Minutes: one run says whether something grows faster than the log.
         found["large"] = [run(large.tables())]
         floor = f"floor {seconds(found['floor']):.1f} s"
         return [
-            _result("10,000 records", found["small"], "PySpark and an empty job", found["empty"],
-                    1.1, f"empty {seconds(found['empty']):.1f} s"),
-            _result(log.size, found["log"], "the floor, a plain Spark job", found["floor"], 1.5,
-                    floor),
-            _result(quarter.size, found["quarter"], f"the floor over {log.size}", found["floor"],
-                    0.8, floor),
-            _result("one group has 80 %", found["log"], "ten groups share them", found["even"],
-                    1.3),
+            _result(
+                "10,000 records",
+                found["small"],
+                "PySpark and an empty job",
+                found["empty"],
+                1.1,
+                f"empty {seconds(found['empty']):.1f} s",
+            ),
+            _result(
+                log.size, found["log"], "the floor, a plain Spark job", found["floor"], 1.5, floor
+            ),
+            _result(
+                quarter.size,
+                found["quarter"],
+                f"the floor over {log.size}",
+                found["floor"],
+                0.8,
+                floor,
+            ),
+            _result(
+                "one group has 80 %", found["log"], "ten groups share them", found["even"], 1.3
+            ),
             _growth(small, quarter, large, found),
             _memory(log.tables()),
             log.on_workers(runs),
-        ]  # fmt: skip
+        ]
 
 
 def _result(
-    work: str, ours: Sequence[Run], against: str, theirs: Sequence[Run], goal: float,
-    note: str = "",
-) -> Result:  # fmt: skip
+    work: str, ours: Sequence[Run], against: str, theirs: Sequence[Run], goal: float, note: str = ""
+) -> Result:
     work = f"analyze, all tables, 5 retentions, {work}"
     return Result(work, against, ratio(ours, theirs), goal, seconds=seconds(ours), note=note)
 
@@ -75,10 +94,13 @@ def _growth(small: Log, less: Log, more: Log, found: Mapping[str, Sequence[Run]]
     """How far from linear it is, without what a log of no size takes."""
     start, short, long = (seconds(found[log.path.name]) for log in (small, less, more))
     return Result(
-        f"analyze, {less.size} → {more.size}, without start-up", "linear",
-        (long - start) / (short - start) * less.records / more.records, 1.1,
-        seconds=long, note=f"{less.size}: {short:.1f} s, start-up {start:.1f} s",
-    )  # fmt: skip
+        f"analyze, {less.size} → {more.size}, without start-up",
+        "linear",
+        (long - start) / (short - start) * less.records / more.records,
+        1.1,
+        seconds=long,
+        note=f"{less.size}: {short:.1f} s, start-up {start:.1f} s",
+    )
 
 
 def _memory(command: Command) -> Result:
@@ -93,10 +115,14 @@ def _memory(command: Command) -> Result:
     peak = watch.stop()
     assert process.returncode == 0, command.argv
     return Result(
-        "analyze, memory of all processes", "", peak.in_all, 1600, is_less_than="MiB",
+        "analyze, memory of all processes",
+        "",
+        peak.in_all,
+        1600,
+        is_less_than="MiB",
         seconds=time.monotonic() - began,
         note=f"JVM {peak.jvm} MiB, largest worker {peak.one_worker} MiB",
-    )  # fmt: skip
+    )
 
 
 class Log:
@@ -113,8 +139,17 @@ class Log:
     def tables(self, *more: str) -> Command:
         """The command that writes every table, and plays five retentions."""
         given = [word for days in RETENTIONS for word in ("--retention", days)]
-        argv = [KGTOOL, "analyze", str(self.path), "--rules", "4.1", "--out", str(self.out),
-                *given, *more]  # fmt: skip
+        argv = [
+            KGTOOL,
+            "analyze",
+            str(self.path),
+            "--rules",
+            "4.1",
+            "--out",
+            str(self.out),
+            *given,
+            *more,
+        ]
         return Command(
             argv, before=lambda: shutil.rmtree(self.out, ignore_errors=True), after=self.check
         )
@@ -144,10 +179,14 @@ class Log:
         pairs = list(zip(two.took, one.took, strict=True))
         times = statistics.median(alone / both for both, alone in pairs)
         return Result(
-            f"analyze, {self.size}, 2 workers with a core each", "one such worker", times, 1.7,
-            faster=True, seconds=statistics.median(both for both, _ in pairs),
+            f"analyze, {self.size}, 2 workers with a core each",
+            "one such worker",
+            times,
+            1.7,
+            faster=True,
+            seconds=statistics.median(both for both, _ in pairs),
             note=f"one: {statistics.median(alone for _, alone in pairs):.1f} s; only tasks",
-        )  # fmt: skip
+        )
 
 
 class _Workers:
@@ -185,10 +224,12 @@ class _Workers:
 
 
 _CLUSTER = (
-    "--conf", "spark.executor.memory=2g",
+    "--conf",
+    "spark.executor.memory=2g",
     # Both are there before anything begins.
-    "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0",
-)  # fmt: skip
+    "--conf",
+    "spark.scheduler.minRegisteredResourcesRatio=1.0",
+)
 
 
 def rows(table: Path) -> int:

@@ -46,9 +46,15 @@ def measure(world: World, sizes: Sizes) -> list[Result]:
             assert set(offsets.values()) == ({expected} if expected is not None else set()), argv
             assert len(offsets) in (0, partitions), (argv, name)
         found.append(
-            Result(f"{argv[0]}, {count:,} × {partitions}", "peak memory", done.peak_mib, GOAL_MIB,
-                   seconds=done.seconds, is_less_than="MiB")
-        )  # fmt: skip
+            Result(
+                f"{argv[0]}, {count:,} × {partitions}",
+                "peak memory",
+                done.peak_mib,
+                GOAL_MIB,
+                seconds=done.seconds,
+                is_less_than="MiB",
+            )
+        )
     return found
 
 

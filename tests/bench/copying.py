@@ -18,9 +18,19 @@ def backup(world: World, runs: int, sizes: Sizes) -> list[Result]:
     """Time a backup of everything against a look at the same, in the same run."""
     file = world.folder / "backup.jsonl"
     least = sizes.groups * sizes.offsets
-    ours = Command([KGTOOL, "backup", "--bootstrap-server", world.bootstrap, "--all-groups",
-                    "--out", str(file)], quiet(world.folder),
-                   before=lambda: file.unlink(missing_ok=True))  # fmt: skip
+    ours = Command(
+        [
+            KGTOOL,
+            "backup",
+            "--bootstrap-server",
+            world.bootstrap,
+            "--all-groups",
+            "--out",
+            str(file),
+        ],
+        quiet(world.folder),
+        before=lambda: file.unlink(missing_ok=True),
+    )
     theirs = Command([KGTOOL, "--bootstrap-server", world.bootstrap, "--describe", "--all-groups"])
 
     def check(_ours: Run, theirs: Run) -> None:
@@ -42,15 +52,26 @@ def export(world: World, records: int, runs: int) -> list[Result]:
         shutil.rmtree(out, ignore_errors=True)
         shutil.rmtree(copy, ignore_errors=True)
 
-    ours = Command([KGTOOL, "export", "--bootstrap-server", world.bootstrap, "--out", str(out)],
-                   before=clear)  # fmt: skip
+    ours = Command(
+        [KGTOOL, "export", "--bootstrap-server", world.bootstrap, "--out", str(out)], before=clear
+    )
     formatter = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-    kafkas = Command(world.kafka(
-        "kafka-console-consumer", "--topic", "__consumer_offsets", "--from-beginning",
-        "--formatter", formatter, "--timeout-ms", "5000",
-    ), statuses=(0, 1))  # fmt: skip
-    fetch = Command([sys.executable, str(Path(__file__).with_name("fetch.py")), world.bootstrap,
-                     str(copy)])  # fmt: skip
+    kafkas = Command(
+        world.kafka(
+            "kafka-console-consumer",
+            "--topic",
+            "__consumer_offsets",
+            "--from-beginning",
+            "--formatter",
+            formatter,
+            "--timeout-ms",
+            "5000",
+        ),
+        statuses=(0, 1),
+    )
+    fetch = Command(
+        [sys.executable, str(Path(__file__).with_name("fetch.py")), world.bootstrap, str(copy)]
+    )
 
     def same_bytes(_ours: Run, _theirs: Run) -> None:
         assert _size(out / "segments", "*/*.log") == _size(copy, "*.log")
@@ -66,11 +87,24 @@ def export(world: World, records: int, runs: int) -> list[Result]:
     # The console consumer waits five seconds for more before it ends: that is not its work.
     faster = (seconds(slow.theirs) - 5) / seconds(slow.ours)
     return [
-        Result(work, "console consumer", faster, 10, faster=True, seconds=seconds(slow.ours),
-               note=f"console {seconds(slow.theirs) - 5:.1f} s"),
-        Result(work, "a bare Fetch loop", bare.ratio, 1.5, seconds=seconds(bare.ours),
-               note=f"bare {seconds(bare.theirs):.2f} s"),
-    ]  # fmt: skip
+        Result(
+            work,
+            "console consumer",
+            faster,
+            10,
+            faster=True,
+            seconds=seconds(slow.ours),
+            note=f"console {seconds(slow.theirs) - 5:.1f} s",
+        ),
+        Result(
+            work,
+            "a bare Fetch loop",
+            bare.ratio,
+            1.5,
+            seconds=seconds(bare.ours),
+            note=f"bare {seconds(bare.theirs):.2f} s",
+        ),
+    ]
 
 
 def _size(folder: Path, pattern: str) -> int:

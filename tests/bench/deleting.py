@@ -28,17 +28,32 @@ def measure(world: World, runs: int, sizes: Sizes) -> list[Result]:
         kafkas += some
         ratios.append(seconds(some) * count / one.seconds)
     return [
-        Result(f"delete-offsets, {count:,} × {partitions}, journaled",
-               "Kafka's tool, a run per group", statistics.median(ratios), 300, faster=True,
-               seconds=seconds(mine),
-               note=f"Kafka's {seconds(kafkas):.2f} s a group, {len(kafkas)} measured")
-    ]  # fmt: skip
+        Result(
+            f"delete-offsets, {count:,} × {partitions}, journaled",
+            "Kafka's tool, a run per group",
+            statistics.median(ratios),
+            300,
+            faster=True,
+            seconds=seconds(mine),
+            note=f"Kafka's {seconds(kafkas):.2f} s a group, {len(kafkas)} measured",
+        )
+    ]
 
 
 def _ours(world: World, topic: str, count: int, partitions: int) -> Run:
     world.commit(topic, groups(count, "mine"), partitions)
-    argv = ["delete-offsets", "--bootstrap-server", world.bootstrap, "--match", "mine-*",
-            "--topic", topic, "--yes", "-o", "ndjson"]  # fmt: skip
+    argv = [
+        "delete-offsets",
+        "--bootstrap-server",
+        world.bootstrap,
+        "--match",
+        "mine-*",
+        "--topic",
+        topic,
+        "--yes",
+        "-o",
+        "ndjson",
+    ]
     done = run(Command([KGTOOL, *argv], quiet(world.folder)))
     assert done.out.count(b'"status": "deleted"') == count * partitions, done.out[:300]
     return done._replace(out=b"")

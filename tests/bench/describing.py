@@ -30,8 +30,9 @@ def of_streams(world: World, runs: int, sizes: Sizes) -> list[Result]:
 
 def _text(world: World, runs: int, work: str, rows: int) -> list[Result]:
     ours = Command([KGTOOL, "--bootstrap-server", world.bootstrap, "--describe", "--all-groups"])
-    theirs = Command(world.kafka("kafka-consumer-groups", "--describe", "--all-groups",
-                                 "--timeout", "120000"))  # fmt: skip
+    theirs = Command(
+        world.kafka("kafka-consumer-groups", "--describe", "--all-groups", "--timeout", "120000")
+    )
 
     def same_rows(ours: Run, theirs: Run) -> None:
         mine = _rows(ours.out)
@@ -41,11 +42,24 @@ def _text(world: World, runs: int, work: str, rows: int) -> list[Result]:
     pair = in_turn(ours, theirs, runs, same_rows)
     first = sorted(run.first_seconds for run in pair.ours)[len(pair.ours) // 2]
     return [
-        Result(work, "Kafka's tool", 1 / pair.ratio, 25, faster=True, seconds=seconds(pair.ours),
-               note=f"Kafka's {seconds(pair.theirs):.2f} s; first row after {first:.2f} s"),
-        Result("its peak memory", "a limit", peak(pair.ours), 120, seconds=seconds(pair.ours),
-               is_less_than="MiB"),
-    ]  # fmt: skip
+        Result(
+            work,
+            "Kafka's tool",
+            1 / pair.ratio,
+            25,
+            faster=True,
+            seconds=seconds(pair.ours),
+            note=f"Kafka's {seconds(pair.theirs):.2f} s; first row after {first:.2f} s",
+        ),
+        Result(
+            "its peak memory",
+            "a limit",
+            peak(pair.ours),
+            120,
+            seconds=seconds(pair.ours),
+            is_less_than="MiB",
+        ),
+    ]
 
 
 def _rows(out: bytes) -> set[tuple[str, ...]]:
@@ -57,8 +71,15 @@ def _ndjson(world: World, runs: int, rows: int) -> Result:
     argv = ["describe", "--all-groups", "-o", "ndjson"]
     recorded = tape.record(world, argv)
     ours = Command([KGTOOL, "--bootstrap-server", world.bootstrap, *argv])
-    bare = Command([sys.executable, "-S", str(Path(tape.__file__).with_name("replay.py")),
-                    world.bootstrap, str(recorded)])  # fmt: skip
+    bare = Command(
+        [
+            sys.executable,
+            "-S",
+            str(Path(tape.__file__).with_name("replay.py")),
+            world.bootstrap,
+            str(recorded),
+        ]
+    )
 
     def is_complete(ours: Run, _theirs: Run) -> None:
         lines = ours.out.splitlines()
@@ -87,9 +108,13 @@ def grown(few: World, many: World, runs: int, sizes: Sizes) -> list[Result]:
     work = f"{count:,} × {offsets} ({count * offsets:,} rows)"
     less = f"{sizes.groups:,} × {sizes.offsets}"
     return [
-        Result(f"{work}, time", less, pair.ratio, 11,
-               seconds=seconds(pair.ours)),
-        Result(f"{work}, memory", less,
-               peak(pair.ours) / peak(pair.theirs), 2, seconds=seconds(pair.ours),
-               note=f"{peak(pair.ours):.0f} and {peak(pair.theirs):.0f} MiB"),
-    ]  # fmt: skip
+        Result(f"{work}, time", less, pair.ratio, 11, seconds=seconds(pair.ours)),
+        Result(
+            f"{work}, memory",
+            less,
+            peak(pair.ours) / peak(pair.theirs),
+            2,
+            seconds=seconds(pair.ours),
+            note=f"{peak(pair.ours):.0f} and {peak(pair.theirs):.0f} MiB",
+        ),
+    ]

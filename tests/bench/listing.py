@@ -19,6 +19,13 @@ def measure(world: World, runs: int, sizes: Sizes) -> list[Result]:
 
     pair = in_turn(ours, Command(world.kafka("kafka-consumer-groups", "--list")), runs, same)
     return [
-        Result(f"--list, {sizes.groups:,} groups", "Kafka's tool", 1 / pair.ratio, 8, faster=True,
-               seconds=seconds(pair.ours), note=f"Kafka's {seconds(pair.theirs):.2f} s")
-    ]  # fmt: skip
+        Result(
+            f"--list, {sizes.groups:,} groups",
+            "Kafka's tool",
+            1 / pair.ratio,
+            8,
+            faster=True,
+            seconds=seconds(pair.ours),
+            note=f"Kafka's {seconds(pair.theirs):.2f} s",
+        )
+    ]

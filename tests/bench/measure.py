@@ -53,9 +53,12 @@ def run(command: Command) -> Run:
     # Notes go to a file: a pipe would fill up while stdout is read.
     with tempfile.TemporaryFile() as notes, tempfile.NamedTemporaryFile("r") as report:
         process = subprocess.Popen(
-            [sys.executable, "-S", str(LAUNCH), report.name, *command.argv], env=environ,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=notes,
-        )  # fmt: skip
+            [sys.executable, "-S", str(LAUNCH), report.name, *command.argv],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=notes,
+        )
         out, first = _drain(process)
         process.wait()
         began, ended, cpu, peak, status = map(float, report.read().split())
@@ -92,10 +95,7 @@ class Pair(NamedTuple):
 
 
 def in_turn(
-    ours: Command,
-    theirs: Command,
-    runs: int,
-    check: Callable[[Run, Run], None] | None = None,
+    ours: Command, theirs: Command, runs: int, check: Callable[[Run, Run], None] | None = None
 ) -> Pair:
     """Run two commands A B A B … after one run of each that does not count (if ``runs`` is not 0).
 

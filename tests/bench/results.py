@@ -32,10 +32,14 @@ class Result(NamedTuple):
         sign = "≥" if self.faster else "≤"
         unit = {"x": " ×", "MiB": " MiB"}[self.is_less_than]
         return (
-            self.work, self.against, f"{self.ratio:.2f}{unit}",
+            self.work,
+            self.against,
+            f"{self.ratio:.2f}{unit}",
             f"{sign} {self.goal:g}{unit}{' faster' if self.faster else ''}",
-            "met" if self.is_met else "NOT MET", f"{self.seconds:.2f} s", self.note,
-        )  # fmt: skip
+            "met" if self.is_met else "NOT MET",
+            f"{self.seconds:.2f} s",
+            self.note,
+        )
 
 
 HEADERS = ("WORK", "AGAINST", "MEASURED", "GOAL", "", "OURS TOOK", "NOTE")
@@ -45,8 +49,10 @@ def table(results: Sequence[Result]) -> str:
     """Return the table of all results."""
     rows = [HEADERS, *(result.cells for result in results)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADERS))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-             for row in rows)  # fmt: skip
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

@@ -14,9 +14,14 @@ def measure(runs: int, pairs: int) -> list[Result]:
     for option in ("--version", "--help"):
         pair = in_turn(Command([KGTOOL, option]), click, max(runs, pairs), _said_something)
         results.append(
-            Result(f"kgtool {option}", 'python -c "import click"', pair.ratio, 1.3,
-                   seconds=seconds(pair.ours))
-        )  # fmt: skip
+            Result(
+                f"kgtool {option}",
+                'python -c "import click"',
+                pair.ratio,
+                1.3,
+                seconds=seconds(pair.ours),
+            )
+        )
     return results
 
 

@@ -29,8 +29,10 @@ def record(world: World, argv: list[str]) -> Path:
         thread.start()
         subprocess.run(
             [KGTOOL, "--bootstrap-server", f"127.0.0.1:{port}", *argv],
-            stdout=subprocess.DEVNULL, check=True, env={**os.environ},
-        )  # fmt: skip
+            stdout=subprocess.DEVNULL,
+            check=True,
+            env={**os.environ},
+        )
     path.write_text(json.dumps(requests))
     return path
 

@@ -22,9 +22,13 @@ def test_a_part(part: str, tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--smoke", "--json", str(out), part],
-        cwd=ROOT, env={**os.environ, "KGTOOL_BENCH_ENV": sys.prefix}, capture_output=True,
-        text=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "KGTOOL_BENCH_ENV": sys.prefix},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(out.read_text())["results"]
     assert len(rows) == ROWS[part]

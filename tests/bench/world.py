@@ -19,10 +19,15 @@ from tests.support import clients
 from tests.support.offsets import first_commits
 
 SCRIPT_FLAGS = (
-    "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
-    "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
-)  # fmt: skip
+    "-Xmx256M",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
 """How ``kafka-run-class.sh`` starts Kafka's tools."""
 
 
@@ -37,10 +42,16 @@ class World:
     def kafka(self, tool: str, *args: str) -> list[str]:
         """The command line of one of Kafka's own tools, with its script's JVM flags."""
         return [
-            str(self.cluster.java), *SCRIPT_FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-            "-cp", class_path(self.cluster.jars), tool_class(tool, self.cluster.version),
-            "--bootstrap-server", self.bootstrap, *args,
-        ]  # fmt: skip
+            str(self.cluster.java),
+            *SCRIPT_FLAGS,
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-cp",
+            class_path(self.cluster.jars),
+            tool_class(tool, self.cluster.version),
+            "--bootstrap-server",
+            self.bootstrap,
+            *args,
+        ]
 
     def topic(self, name: str, partitions: int, records: int = 5) -> str:
         """Make a topic with a few records in each partition."""

@@ -196,9 +196,11 @@ class World:
     def _log(self) -> Iterator[tuple[bytes, bytes | None, int]]:
         topic = "__consumer_offsets"
         reader = clients.consumer(
-            self.bootstrap, "reader-of-the-log", isolation_level="read_uncommitted",
+            self.bootstrap,
+            "reader-of-the-log",
+            isolation_level="read_uncommitted",
             enable_partition_eof=True,
-        )  # fmt: skip
+        )
         try:
             numbers = reader.list_topics(topic, timeout=30).topics[topic].partitions
             reader.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
@@ -227,16 +229,22 @@ class RawMember:
         found = self._session.run(find_coordinators(self._session.cluster, [group]))[group]
         assert isinstance(found, int), found
         self._broker = found
-        answer = self._beat(member_epoch=0, rebalance_timeout_ms=60_000,
-                            subscribed_topic_names=[HELD], topic_partitions=[])  # fmt: skip
+        answer = self._beat(
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[HELD],
+            topic_partitions=[],
+        )
         self._id, self._epoch = answer.member_id, answer.member_epoch
         rows = [offset_commit.RequestPartition(partition=n, offset=5, metadata="") for n in (0, 1)]
         committed = self._ask(
             offset_commit.Request(
-                group_id=group, member_id=self._id, generation_id_or_member_epoch=self._epoch,
+                group_id=group,
+                member_id=self._id,
+                generation_id_or_member_epoch=self._epoch,
                 topics=[offset_commit.RequestTopic(name=t, partitions=rows) for t in (HELD, LEFT)],
             )
-        )  # fmt: skip
+        )
         codes = {row.error_code for topic in committed.topics for row in topic.partitions}
         assert codes == {0}, codes
 

@@ -139,9 +139,13 @@ def test_delete_offsets_knows_the_partitions_that_were_shown(asked: Asked, group
 def test_delete_offsets_shows_what_it_compares_with(asked: Asked, groups: Groups) -> None:
     groups.commit(groups.one, {0: 0, 1: 0, 2: 0})
     _, said = asked.run(
-        "delete-offsets", "--group", groups.one, "--topic", f"{groups.topic}:0",
+        "delete-offsets",
+        "--group",
+        groups.one,
+        "--topic",
+        f"{groups.topic}:0",
         meanwhile=lambda: groups.commit(groups.one, {0: 3}),
-    )  # fmt: skip
+    )
     assert groups.offsets(groups.one)[0] == (3, "")
     assert "CHANGED_MEANWHILE" in said
 
@@ -162,9 +166,15 @@ def test_configs_leave_what_somebody_has_set(asked: Asked, kafka: Sandbox) -> No
 
     def meanwhile() -> None:
         kafka.run_tool(
-            "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
-            "--add-config", f"{SESSION}=50000",
-        )  # fmt: skip
+            "kafka-configs",
+            "--alter",
+            "--entity-type",
+            "groups",
+            "--entity-name",
+            group,
+            "--add-config",
+            f"{SESSION}=50000",
+        )
         clients.wait_for(lambda: SESSION in theirs(), "the config")
 
     wanted = f"{SESSION}=60000,{HEARTBEAT}=6000"
@@ -191,10 +201,17 @@ def test_many_groups_show_how_far_it_is(tmp_path: Path) -> None:
     commit_all(direct, many, topic)
     with kafka.proxies() as proxies:
         argv = run.command_line(
-            "delete-offsets", "--match", f"{prefix}-*", "--topic", f"{topic}:0", "--yes",
-            "--bootstrap-server", proxies.bootstrap,
-            "--command-config", faulty.client_config(tmp_path, prefix),
-        )  # fmt: skip
+            "delete-offsets",
+            "--match",
+            f"{prefix}-*",
+            "--topic",
+            f"{topic}:0",
+            "--yes",
+            "--bootstrap-server",
+            proxies.bootstrap,
+            "--command-config",
+            faulty.client_config(tmp_path, prefix),
+        )
         proxies.plans[prefix] = Plan(*slow)
         with Terminal(argv, env={"KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")}) as terminal:
             assert terminal.read_all() == 0

@@ -58,9 +58,16 @@ class World:
         all_ = ["--all"] if name == "remove-members" and "--member-id" not in more else []
         asked = [] if name.startswith("--") else ["--yes"]
         return call(
-            self._capsys, "--bootstrap-server", self.bootstrap, name, *named, *topic, *all_, *asked,
+            self._capsys,
+            "--bootstrap-server",
+            self.bootstrap,
+            name,
+            *named,
+            *topic,
+            *all_,
+            *asked,
             *more,
-        )  # fmt: skip
+        )
 
     def strict(self, name: str, groups: list[str], *more: str) -> Result:
         return self.run(name, groups, "--all-or-nothing", "-o", "json", *more)
@@ -79,9 +86,11 @@ class World:
 
 @pytest.fixture
 def world(
-    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[World]:  # fmt: skip
+) -> Iterator[World]:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     found = World(bootstrap, tmp_path, capsys)
     yield found
@@ -120,8 +129,14 @@ def only(status: str, name: str) -> set[str]:
     return {status, "no-offset"} if "offsets" in name else {status}
 
 
-DONE = {"delete": "deleted", "--delete": "deleted", "delete-offsets": "deleted",
-        "--delete-offsets": "deleted", "keep": "kept", "remove-members": "removed"}  # fmt: skip
+DONE = {
+    "delete": "deleted",
+    "--delete": "deleted",
+    "delete-offsets": "deleted",
+    "--delete-offsets": "deleted",
+    "keep": "kept",
+    "remove-members": "removed",
+}
 
 
 @pytest.mark.parametrize("is_dry", [False, True], ids=["done", "dry"])
@@ -157,18 +172,24 @@ def test_what_can_all_be_done_is_done(world: World, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "more", "error"),
-    [("delete", [], "NON_EMPTY_GROUP"),
-     ("--delete", [], "NON_EMPTY_GROUP"),
-     ("delete-offsets", [], "GROUP_SUBSCRIBED_TO_TOPIC"),
-     ("--delete-offsets", [], "GROUP_SUBSCRIBED_TO_TOPIC"),
-     ("delete-offsets", ["--topic", "{missing}"], "UNKNOWN_TOPIC_OR_PARTITION"),
-     ("--delete-offsets", ["--topic", "{topic}:7"], "UNKNOWN_TOPIC_OR_PARTITION"),
-     ("keep", [], "NEEDS_JOIN"),
-     ("remove-members", ["--member-id", "{member}", "--member-id", "nosuch"], "UNKNOWN_MEMBER_ID"),
-     ("delete", ["nosuch-*"], "NO_MATCH"),
-     ("delete-offsets", ["nosuch-*"], "NO_MATCH"),
-     ("keep", ["nosuch-*"], "NO_MATCH")],
-)  # fmt: skip
+    [
+        ("delete", [], "NON_EMPTY_GROUP"),
+        ("--delete", [], "NON_EMPTY_GROUP"),
+        ("delete-offsets", [], "GROUP_SUBSCRIBED_TO_TOPIC"),
+        ("--delete-offsets", [], "GROUP_SUBSCRIBED_TO_TOPIC"),
+        ("delete-offsets", ["--topic", "{missing}"], "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("--delete-offsets", ["--topic", "{topic}:7"], "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("keep", [], "NEEDS_JOIN"),
+        (
+            "remove-members",
+            ["--member-id", "{member}", "--member-id", "nosuch"],
+            "UNKNOWN_MEMBER_ID",
+        ),
+        ("delete", ["nosuch-*"], "NO_MATCH"),
+        ("delete-offsets", ["nosuch-*"], "NO_MATCH"),
+        ("keep", ["nosuch-*"], "NO_MATCH"),
+    ],
+)
 def test_what_is_refused_stops_all(world: World, name: str, more: list[str], error: str) -> None:
     groups = [world.group(name)]
     members = world.state(groups[0])[0] or {""}
@@ -190,9 +211,12 @@ def test_what_is_refused_stops_all(world: World, name: str, more: list[str], err
 @pytest.mark.parametrize("is_in_waves", [False, True], ids=["at-once", "waves"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_look_under_the_lock_stops_all(
-    world: World, under_the_lock: Callable[[Callable[[], None]], None],
-    monkeypatch: pytest.MonkeyPatch, name: str, is_in_waves: bool,
-) -> None:  # fmt: skip
+    world: World,
+    under_the_lock: Callable[[Callable[[], None]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    is_in_waves: bool,
+) -> None:
     if is_in_waves:
         monkeypatch.setattr(adaptive_batches, "FIRST", 1)
         monkeypatch.setattr(adaptive_batches, "OFFSETS", 1)
@@ -258,9 +282,12 @@ class TestGroupAdmin:
 
     @pytest.mark.parametrize("name", ["delete_groups", "keep"])
     def test_the_look_under_the_lock(
-        self, world: World, admin: GroupAdmin, name: str,
+        self,
+        world: World,
+        admin: GroupAdmin,
+        name: str,
         under_the_lock: Callable[[Callable[[], None]], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         groups = [world.group(name), world.group(name)]
         before = world.state(groups[0])
         under_the_lock(lambda: world.join(groups[1]))
@@ -270,9 +297,8 @@ class TestGroupAdmin:
         assert (world.state(groups[0]), world.journals) == (before, [])
 
     def test_a_member_that_has_left(
-        self, world: World, admin: GroupAdmin,
-        under_the_lock: Callable[[Callable[[], None]], None],
-    ) -> None:  # fmt: skip
+        self, world: World, admin: GroupAdmin, under_the_lock: Callable[[Callable[[], None]], None]
+    ) -> None:
         group = world.group("remove-members")
         under_the_lock(lambda: world.trouble("remove-members", group))
         (row,) = admin.remove_members(group, all_members=True, all_or_nothing=True)

@@ -85,11 +85,16 @@ class Guarded(NamedTuple):
     ) -> None:
         bindings = [
             AclBinding(
-                kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*",
-                AclOperation[operation], permission,
+                kind,
+                name,
+                ResourcePatternType.LITERAL,
+                f"User:{USER}",
+                "*",
+                AclOperation[operation],
+                permission,
             )
             for operation in operations
-        ]  # fmt: skip
+        ]
         admin = clients.admin(self.bootstrap)  # one that is only a temporary never answers
         for future in admin.create_acls(bindings).values():
             future.result(30)
@@ -124,9 +129,14 @@ class Guarded(NamedTuple):
 
 def _every(kind: ResourceType, name: str) -> AclBindingFilter:
     return AclBindingFilter(
-        kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*",
-        AclOperation.ANY, AclPermissionType.ANY,
-    )  # fmt: skip
+        kind,
+        name,
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
 
 
 @pytest.fixture
@@ -423,9 +433,14 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
     name = here.group("DESCRIBE", "DELETE")
     here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE")
     argv = command_line(
-        "delete", "--match", f"{name}*", "--bootstrap-server", guarded[1],
-        "--command-config", str(tmp_path / "alice.properties"),
-    )  # fmt: skip
+        "delete",
+        "--match",
+        f"{name}*",
+        "--bootstrap-server",
+        guarded[1],
+        "--command-config",
+        str(tmp_path / "alice.properties"),
+    )
     for typed, status in (("no", 1), (name, 0)):
         with Terminal(argv, columns=200, env=dict(os.environ)) as terminal:
             terminal.read_until(r"\[y/N\]: ")

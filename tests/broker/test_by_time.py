@@ -22,8 +22,9 @@ BEFORE = 4
 
 
 def write(bootstrap: str, topic: str, count_before: int, compression: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": compression,
-                         "linger.ms": 50})  # fmt: skip
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "compression.type": compression, "linger.ms": 50}
+    )
     for number in range(count_before):
         producer.produce(topic, b"older", timestamp=BEGAN_MS - 1000 + number)
     for number, at in enumerate(TIMES):
@@ -126,8 +127,16 @@ def test_checkpoints_of_mirrormaker(
     clients.commit(bootstrap, group, {(source, 0): 6, (source, 1): 0})
     saved, at = tmp_path / "saved.jsonl", ["--bootstrap-server", bootstrap]
     assert kgtool("backup", "--group", group, "--out", str(saved), *at).status == 0
-    argv = ["restore", str(saved), "--map-topic", f"{source}={target}", "--map-group",
-            f"{group}={group}-new", "--yes", *at]  # fmt: skip
+    argv = [
+        "restore",
+        str(saved),
+        "--map-topic",
+        f"{source}={target}",
+        "--map-group",
+        f"{group}={group}-new",
+        "--yes",
+        *at,
+    ]
     done = kgtool(*argv, "--checkpoints", topic)
     assert done.status == 3 and "has no checkpoint at or before offset 0" in done.stderr, done
     assert clients.committed(bootstrap, f"{group}-new") == {(target, 0): 4}

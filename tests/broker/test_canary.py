@@ -60,18 +60,30 @@ class World:
 
 @pytest.fixture
 def world(
-    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> World:  # fmt: skip
+) -> World:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     return World(bootstrap, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["reset-offsets", "--reset-offsets", "restore", "undo", "delete", "--delete", "delete-offsets",
-     "--delete-offsets", "keep", "remove-members"],
-)  # fmt: skip
+    [
+        "reset-offsets",
+        "--reset-offsets",
+        "restore",
+        "undo",
+        "delete",
+        "--delete",
+        "delete-offsets",
+        "--delete-offsets",
+        "keep",
+        "remove-members",
+    ],
+)
 def test_all_or_nothing_has_no_canary(world: World, name: str) -> None:
     refused = world.run(*world.words(name), "--canary", "1", "--all-or-nothing")
     assert refused.status == 2
@@ -82,10 +94,12 @@ def test_all_or_nothing_has_no_canary(world: World, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "more"),
-    [(["reset-offsets", "--topic", "{topic}", "--to-latest", "--execute"], "nosuch-*"),
-     (["restore", "{backup}"], "--group=nosuch")],
+    [
+        (["reset-offsets", "--topic", "{topic}", "--to-latest", "--execute"], "nosuch-*"),
+        (["restore", "{backup}"], "--group=nosuch"),
+    ],
     ids=["reset-offsets", "restore"],
-)  # fmt: skip
+)
 def test_all_or_nothing_counts_what_is_in_no_plan(
     world: World, words: list[str], more: str
 ) -> None:
@@ -120,12 +134,17 @@ def joined(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Consu
 
 @pytest.mark.parametrize(
     "name",
-    ["delete", "--delete", "delete-offsets", "--delete-offsets", "reset-offsets",
-     "--reset-offsets", "keep"],
-)  # fmt: skip
-def test_a_failing_canary_stops_the_rest(
-    world: World, joined: list[Consumer], name: str
-) -> None:  # fmt: skip
+    [
+        "delete",
+        "--delete",
+        "delete-offsets",
+        "--delete-offsets",
+        "reset-offsets",
+        "--reset-offsets",
+        "keep",
+    ],
+)
+def test_a_failing_canary_stops_the_rest(world: World, joined: list[Consumer], name: str) -> None:
     done = world.run(*world.words(name), "--canary", "1", "-o", "json")
     assert len(joined) == 1, "it struck"
     assert done.status == 1, done
@@ -140,7 +159,7 @@ def test_a_failing_canary_stops_the_rest(
 @pytest.mark.parametrize("name", ["undo", "restore"])
 def test_a_failing_canary_stops_a_restore(
     world: World, request: pytest.FixtureRequest, name: str
-) -> None:  # fmt: skip
+) -> None:
     words = [word for group in world.groups for word in ("--group", group)]
     out = str(world.folder / "backup.jsonl")
     assert world.run("backup", *words, "--out", out).status == 0
@@ -153,8 +172,13 @@ def test_a_failing_canary_stops_a_restore(
     assert world.offsets()[1] is None
     # Without the failure the same command does it, and the undo is still to be done.
     joined[0].close()
-    again = world.run(*world.words(name) if name == "restore" else ["undo", _deletion(world)],
-                      "--yes", "--canary", "1", "--force")  # fmt: skip
+    again = world.run(
+        *world.words(name) if name == "restore" else ["undo", _deletion(world)],
+        "--yes",
+        "--canary",
+        "1",
+        "--force",
+    )
     assert again.status == 0, again
     assert world.offsets()[1] == 1
 

@@ -203,14 +203,17 @@ def test_times_out_of_an_analysis(scene: Callable[[int], Scene]) -> None:
     old, young, other, visited, unknown = here.groups
     month_ago = int(time.time() * 1000) - 40 * 86_400_000
     rows = [
-        {"group": group, "topic": here.topic, "partition": partition, "offset": offset,
-         "commit_timestamp_ms": month_ago + (39 * 86_400_000 if group == young else 0),
-         "state_since_ms": month_ago + (39 * 86_400_000 if group == visited else 0)}
-        for group, offsets in (
-            (old, (0, 0)), (young, (1, 1)), (other, (2, 1)), (visited, (3, 3))
-        )
+        {
+            "group": group,
+            "topic": here.topic,
+            "partition": partition,
+            "offset": offset,
+            "commit_timestamp_ms": month_ago + (39 * 86_400_000 if group == young else 0),
+            "state_since_ms": month_ago + (39 * 86_400_000 if group == visited else 0),
+        }
+        for group, offsets in ((old, (0, 0)), (young, (1, 1)), (other, (2, 1)), (visited, (3, 3)))
         for partition, offset in enumerate(offsets)
-    ]  # fmt: skip
+    ]
     table = here.folder / "live.ndjson"
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     plan = load(here.plan("--idle", "30d", "--times-from", str(table)))
@@ -244,9 +247,13 @@ def test_what_changed_since_is_left_alone(scene: Callable[[int], Scene]) -> None
     for run, word in ((foreseen, "would-delete"), (done, "deleted")):
         assert run.status == 3, run.err
         assert statuses(run) == {
-            joined: "skipped", moved: "skipped", same: "skipped", more: "skipped",
-            gone: "gone", **dict.fromkeys(rest, word),
-        }  # fmt: skip
+            joined: "skipped",
+            moved: "skipped",
+            same: "skipped",
+            more: "skipped",
+            gone: "gone",
+            **dict.fromkeys(rest, word),
+        }
     reasons = {row["group"]: row["reason"] for row in done.rows}
     assert "late on /127.0.0.1" in reasons[joined]
     assert f"{here.topic}-0 was at 1 and is at 9 now" in reasons[moved]
@@ -272,12 +279,26 @@ def test_a_consumer_that_starts_in_the_middle(scene: Callable[[int], Scene]) -> 
     here = scene(20)
     plan = here.plan()
     same, late = here.groups[-2:]
-    argv = ["--bootstrap-server", here.bootstrap, "cleanup", "apply", str(plan), "--yes",
-            "--rate", "1", "-o", "ndjson"]  # fmt: skip
+    argv = [
+        "--bootstrap-server",
+        here.bootstrap,
+        "cleanup",
+        "apply",
+        str(plan),
+        "--yes",
+        "--rate",
+        "1",
+        "-o",
+        "ndjson",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kgtool.cli", *argv], cwd=world.ROOT, text=True,
-        env=world.environment(here.journal), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "kgtool.cli", *argv],
+        cwd=world.ROOT,
+        text=True,
+        env=world.environment(here.journal),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     clients.wait_for(lambda: here.groups[0] not in here.living(), "the first deletion")
     commit_all(here.bootstrap, [same], here.topic, 18, again=True)
     member = clients.join(here.bootstrap, late, [here.topic])
@@ -331,8 +352,10 @@ def test_ghosts_of_a_living_group(scene: Callable[[int], Scene]) -> None:
         member.close()
     assert here.undo().status == 0
     assert {(t, p): o for (t, p), (o, *_) in seen(here.bootstrap, group)[group].items()} == {
-        (here.topic, 0): 3, (ghost, 0): 1, (ghost, 1): 0,
-    }  # fmt: skip
+        (here.topic, 0): 3,
+        (ghost, 0): 1,
+        (ghost, 1): 0,
+    }
 
 
 def test_types_that_are_not_cleaned_up(scene: Callable[[int], Scene]) -> None:
@@ -451,8 +474,18 @@ def test_a_group_that_does_not_exist_leaves_an_older_plan(scene: Callable[[int],
 def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) -> None:
     here = scene(5)
     plan = here.plan()
-    argv = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", here.bootstrap, "cleanup",
-            "apply", str(plan), "--canary", "2"]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "kgtool.cli",
+        "--bootstrap-server",
+        here.bootstrap,
+        "cleanup",
+        "apply",
+        str(plan),
+        "--canary",
+        "2",
+    ]
     env = {"KGTOOL_JOURNAL_DIR": str(here.journal)}
     with Terminal(argv, columns=120, env=env) as terminal:
         shown = terminal.read_until(r"\[y/N\]: ")
@@ -486,8 +519,16 @@ def test_a_group_whose_last_use_the_plan_does_not_know_is_typed_too(
     text = re.sub(r'("last_(?:commit|change)_ms": ?)\d+', r"\1null", plan.read_text())
     assert text != plan.read_text()
     plan.write_text(text)
-    argv = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", here.bootstrap, "cleanup",
-            "apply", str(plan)]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "kgtool.cli",
+        "--bootstrap-server",
+        here.bootstrap,
+        "cleanup",
+        "apply",
+        str(plan),
+    ]
     with Terminal(argv, columns=120, env={"KGTOOL_JOURNAL_DIR": str(here.journal)}) as terminal:
         terminal.read_until(r"\[y/N\]: ")
         terminal.type("y\n")
@@ -500,8 +541,19 @@ def test_a_group_whose_last_use_the_plan_does_not_know_is_typed_too(
 
 def test_a_terminal_sees_how_far_it_is(scene: Callable[[int], Scene]) -> None:
     here = scene(9)
-    argv = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", here.bootstrap, "cleanup",
-            "apply", str(here.plan()), "--yes", "--rate", "4"]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "kgtool.cli",
+        "--bootstrap-server",
+        here.bootstrap,
+        "cleanup",
+        "apply",
+        str(here.plan()),
+        "--yes",
+        "--rate",
+        "4",
+    ]
     with Terminal(argv, columns=100, env={"KGTOOL_JOURNAL_DIR": str(here.journal)}) as terminal:
         assert terminal.read_all() == 0
         assert re.search(r"4 of 9 groups, \d+(\.\d)?/s, about \d+s left", terminal.output)
@@ -516,9 +568,13 @@ def test_a_terminal_sees_how_far_it_is(scene: Callable[[int], Scene]) -> None:
 def start(here: Scene, plan: Path, *argv: str) -> subprocess.Popen[str]:
     words = ["--bootstrap-server", here.bootstrap, "cleanup", "apply", str(plan), "--yes", *argv]
     return subprocess.Popen(
-        [sys.executable, "-m", "kgtool.cli", *words], cwd=world.ROOT, text=True,
-        env=world.environment(here.journal), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "kgtool.cli", *words],
+        cwd=world.ROOT,
+        text=True,
+        env=world.environment(here.journal),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -581,8 +637,18 @@ def test_killed_anywhere(scene: Callable[[int], Scene], places: list[str], numbe
     here = scene(12)
     before = here.offsets()
     plan = here.plan()
-    argv = ["--bootstrap-server", here.bootstrap, "cleanup", "apply", str(plan), "--yes",
-            "--rate", "100", "--canary", "4"]  # fmt: skip
+    argv = [
+        "--bootstrap-server",
+        here.bootstrap,
+        "cleanup",
+        "apply",
+        str(plan),
+        "--yes",
+        "--rate",
+        "100",
+        "--canary",
+        "4",
+    ]
     killed = world.crash(here.journal, places[number], argv)
     assert killed.status == -9, killed.err
     gone = set(here.groups) - here.living()

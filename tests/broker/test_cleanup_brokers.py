@@ -20,13 +20,32 @@ def test_a_broker_dies_in_the_middle(settled: Three, tmp_path: Path) -> None:  #
     here.groups = settled.commit(here.prefix, 48)
     before = here.offsets()
     plan = here.plan()
-    argv = ["--bootstrap-server", here.bootstrap, "cleanup", "apply", str(plan), "--yes",
-            "--rate", "12", "--timeout", "20000", "-o", "ndjson"]  # fmt: skip
+    argv = [
+        "--bootstrap-server",
+        here.bootstrap,
+        "cleanup",
+        "apply",
+        str(plan),
+        "--yes",
+        "--rate",
+        "12",
+        "--timeout",
+        "20000",
+        "-o",
+        "ndjson",
+    ]
     out = tmp_path / "out"
-    with out.open("w") as file, subprocess.Popen(
-        [sys.executable, "-m", "kgtool.cli", *argv], cwd=world.ROOT, text=True,
-        env=world.environment(here.journal), stdout=file, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+    with (
+        out.open("w") as file,
+        subprocess.Popen(
+            [sys.executable, "-m", "kgtool.cli", *argv],
+            cwd=world.ROOT,
+            text=True,
+            env=world.environment(here.journal),
+            stdout=file,
+            stderr=subprocess.PIPE,
+        ) as process,
+    ):
         clients.wait_for(lambda: len(here.living()) < 48, "the first part")
         settled.cluster.kill(settled.cluster.nodes[1].id)
         _, err = process.communicate(timeout=180)
@@ -57,8 +76,9 @@ def test_the_old_coordinator(kafka_391: Sandbox, tmp_path: Path) -> None:
     clients.commit(here.bootstrap, here.groups[0], {(here.topic, 0): 8})
     done = here.apply(plan)
     assert statuses(done) == {
-        here.groups[0]: "skipped", **dict.fromkeys(here.groups[1:], "deleted"),
-    }  # fmt: skip
+        here.groups[0]: "skipped",
+        **dict.fromkeys(here.groups[1:], "deleted"),
+    }
     assert here.undo().status == 0
     assert {g: before[g] for g in here.groups[1:]} == {
         g: here.offsets()[g] for g in here.groups[1:]

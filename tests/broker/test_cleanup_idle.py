@@ -51,9 +51,11 @@ class Scene:
 
 @pytest.fixture
 def scene(
-    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    bootstrap: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Scene:  # fmt: skip
+) -> Scene:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     return Scene(bootstrap, tmp_path, capsys)
 

@@ -38,9 +38,11 @@ def write_offset(bootstrap: str, group: str, topic: str, partition: int, offset:
     # Brokers let nobody else write there (KafkaApis, AdminUtils.ADMIN_CLIENT_ID).
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
     producer.produce(
-        "__consumer_offsets", value, key + struct.pack(">i", partition),
+        "__consumer_offsets",
+        value,
+        key + struct.pack(">i", partition),
         partition=offsets_partition(group, 4),
-    )  # fmt: skip
+    )
     assert producer.flush(30) == 0
 
 
@@ -107,16 +109,19 @@ def test_the_plan_offers_what_works(scene: Scene) -> None:
     items = scene.plan("--orphaned")
     assert {group: item["action"] for group, item in items.items()} == {
         **dict.fromkeys(("mixed", *KILLED), "rebuild-group"),
-        "only-gone": "delete-group", "shrunk": "delete-offsets",
-    }  # fmt: skip
+        "only-gone": "delete-group",
+        "shrunk": "delete-offsets",
+    }
     mixed = items["mixed"]
     assert [(o["topic"], o["partition"], o["problem"]) for o in mixed["offsets"]] == [
-        (GONE, 0, "topic-gone"), (LIVE, 5, "partition-gone"),
-    ]  # fmt: skip
+        (GONE, 0, "topic-gone"),
+        (LIVE, 5, "partition-gone"),
+    ]
     # librdkafka sends the NUL at the end of a C string too.
     assert [(o["topic"], o["offset"], o["metadata"].rstrip("\0")) for o in mixed["keep"]] == [
-        (LIVE, 3, "kept"), (LIVE, 0, "kept"),
-    ]  # fmt: skip
+        (LIVE, 3, "kept"),
+        (LIVE, 0, "kept"),
+    ]
     (shrunk,) = items["shrunk"]["offsets"]
     assert (shrunk["partition"], shrunk["problem"]) == (0, "beyond-end")
     waiting = scene.plan("--orphaned", "--no-rebuild", "--match", "mixed")["mixed"]
@@ -177,8 +182,10 @@ def test_rebuilt_and_what_comes_back_of_it(scene: Scene) -> None:
     done = scene.apply()
     assert done.status == 0, done.err
     assert {row["group"]: row["status"] for row in done.rows} == {
-        "mixed": "rebuilt", "only-gone": "deleted", "shrunk": "deleted",
-    }  # fmt: skip
+        "mixed": "rebuilt",
+        "only-gone": "deleted",
+        "shrunk": "deleted",
+    }
     after = scene.seen()
     assert after["mixed"] == KEPT
     assert after["only-gone"] == {}

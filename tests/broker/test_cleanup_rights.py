@@ -42,8 +42,9 @@ def test_without_the_log_nothing_is_guessed(here: Guarded, tmp_path: Path) -> No
     items = make(here, path, *names, "--no-lag")["items"]
     assert {item["group"] for item in items} == {one, other}
     assert [(i["lag"], i["last_commit_ms"], i["expires_at_ms"]) for i in items] == [
-        (0, None, None), (0, None, None),
-    ]  # fmt: skip
+        (0, None, None),
+        (0, None, None),
+    ]
     for argv in (["--dry-run"], ["--yes"]):
         refused = here.run("cleanup", "apply", str(path), *argv)
         assert refused.status == 1, refused

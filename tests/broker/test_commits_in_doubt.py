@@ -113,8 +113,16 @@ class DoubtfulCommit:
                 "--timeout",
                 str(timeout_ms),
             ]
-            done = kgtool(*argv, *connection, "--command-config", config, "--yes", "-o", "json",
-                          environ=self.environ)  # fmt: skip
+            done = kgtool(
+                *argv,
+                *connection,
+                "--command-config",
+                config,
+                "--yes",
+                "-o",
+                "json",
+                environ=self.environ,
+            )
             errors = done.document["errors"]
             status, error = done.status, errors[0]["name"] if errors else None
             text = str(done)
@@ -130,8 +138,16 @@ class DoubtfulCommit:
 
     def _reset_offsets(self) -> list[str]:
         self.commit(OLD)
-        return ["reset-offsets", "--group", self.name, "--topic", self.topic, "--to-offset",
-                str(NEW), "--execute"]  # fmt: skip
+        return [
+            "reset-offsets",
+            "--group",
+            self.name,
+            "--topic",
+            self.topic,
+            "--to-offset",
+            str(NEW),
+            "--execute",
+        ]
 
     def _keep(self) -> list[str]:
         self.commit(NEW)
@@ -139,8 +155,17 @@ class DoubtfulCommit:
 
     def _undo(self) -> list[str]:
         self.commit(NEW)
-        self.quietly("reset-offsets", "--group", self.name, "--topic", self.topic, "--to-offset",
-                     str(OLD), "--execute", "--yes")  # fmt: skip
+        self.quietly(
+            "reset-offsets",
+            "--group",
+            self.name,
+            "--topic",
+            self.topic,
+            "--to-offset",
+            str(OLD),
+            "--execute",
+            "--yes",
+        )
         return ["undo", "last"]
 
     def _restore(self) -> list[str]:
@@ -170,12 +195,14 @@ class DoubtfulCommit:
         with Session(found) as session:
             (row,) = session.run(
                 remove_groups(
-                    session.cluster, [self.name], lambda changes: None,
+                    session.cluster,
+                    [self.name],
+                    lambda changes: None,
                     lambda description, committed: None,
                     lambda change: {at: change.image.offsets[at].committed},  # type: ignore[dict-item]
                     HiddenOffsets([self.name], refuse=False),
                 )
-            ).values()  # fmt: skip
+            ).values()
         if row.error is None:
             return 0, None, str(row)
         return (

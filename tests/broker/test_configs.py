@@ -81,9 +81,15 @@ def test_changes_are_what_kafkas_tool_sees_and_undo_takes_them_back(
     kafka: Sandbox, kgtool: Kgtool, group: str
 ) -> None:
     kafka.run_tool(
-        "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
-        "--add-config", f"{SESSION}=50000",
-    )  # fmt: skip
+        "kafka-configs",
+        "--alter",
+        "--entity-type",
+        "groups",
+        "--entity-name",
+        group,
+        "--add-config",
+        f"{SESSION}=50000",
+    )
     clients.wait_for(lambda: ours(kgtool, group)[SESSION]["source"] == "group", "the config")
     before = ours(kgtool, group)[SESSION]
     assert (before["value"], before["default"], before["type"]) == ("50000", "45000", "int")
@@ -112,8 +118,9 @@ def test_deleting_lets_the_brokers_value_hold_again(kgtool: Kgtool, group: str) 
     assert alter(kgtool, group, "--add-config", f"{SESSION}=50000", "--yes").status == 0
     done = alter(kgtool, group, "--delete-config", f"{SESSION},{HEARTBEAT}", "--yes")
     assert {row["name"]: row["status"] for row in done.json["results"]} == {
-        SESSION: "altered", HEARTBEAT: "unchanged",
-    }  # fmt: skip
+        SESSION: "altered",
+        HEARTBEAT: "unchanged",
+    }
     row = ours(kgtool, group)[SESSION]
     assert (row["value"], row["source"]) == ("45000", "default")
 
@@ -139,9 +146,15 @@ def test_a_change_whose_answer_is_lost_is_not_made_again(tmp_path: Path, is_race
     def meanwhile() -> None:
         if is_raced:
             kafka.cluster.run_tool(
-                "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
-                "--add-config", f"{SESSION}={last}",
-            )  # fmt: skip
+                "kafka-configs",
+                "--alter",
+                "--entity-type",
+                "groups",
+                "--entity-name",
+                group,
+                "--add-config",
+                f"{SESSION}={last}",
+            )
         wait_for_brokers(kafka.cluster, group, last)
 
     # The first of these requests only lets the controller check.
@@ -151,11 +164,21 @@ def test_a_change_whose_answer_is_lost_is_not_made_again(tmp_path: Path, is_race
     with kafka.proxies() as proxies:
         proxies.plans[group] = plan
         done = faulty.kgtool(
-            "configs", "--group", group, "--alter", "--add-config", f"{SESSION}=60000", "--yes",
-            "-o", "json", "--bootstrap-server", proxies.bootstrap,
-            "--command-config", faulty.client_config(tmp_path, group),
+            "configs",
+            "--group",
+            group,
+            "--alter",
+            "--add-config",
+            f"{SESSION}=60000",
+            "--yes",
+            "-o",
+            "json",
+            "--bootstrap-server",
+            proxies.bootstrap,
+            "--command-config",
+            faulty.client_config(tmp_path, group),
             environ={"KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")},
-        )  # fmt: skip
+        )
         assert proxies.requests[group][44] == 2, done
     assert plan.struck == 1, done
     assert theirs(kafka.cluster, group) == {SESSION: last}
@@ -204,8 +227,10 @@ def test_each_group_shows_what_counts_for_its_type(
         name, config, *_ = line.split()
         kinds.setdefault(name, set()).add(config.partition(".")[0])
     assert kinds == {
-        group: {"consumer"}, classic: {"consumer"}, "not-there": {"consumer", "share", "streams"},
-    }  # fmt: skip
+        group: {"consumer"},
+        classic: {"consumer"},
+        "not-there": {"consumer", "share", "streams"},
+    }
     assert f"{classic} is classic" in text.err
     assert "there is no group not-there" in text.err
 
@@ -234,8 +259,12 @@ def test_values_may_have_commas_as_kafkas_tool_takes_them() -> None:
     from kgtool.cli.commands.configs import _changes
 
     assert _changes(["a=1,b=[x,y]", "c="], ["d, e"]) == {
-        "a": "1", "b": "x,y", "c": "", "d": None, "e": None,
-    }  # fmt: skip
+        "a": "1",
+        "b": "x,y",
+        "c": "",
+        "d": None,
+        "e": None,
+    }
 
 
 def test_missing_acls_are_named(here: Guarded) -> None:
@@ -244,8 +273,9 @@ def test_missing_acls_are_named(here: Guarded) -> None:
     assert (shown.status, f"DESCRIBE_CONFIGS on group {group}" in shown.err) == (1, True)
     here.allow(ResourceType.GROUP, group, "DESCRIBE_CONFIGS")
     assert here.run("configs", "--group", group).status == 0
-    altered = here.run("configs", "--group", group, "--alter", "--add-config",
-                       f"{SESSION}=50000", "--yes")  # fmt: skip
+    altered = here.run(
+        "configs", "--group", group, "--alter", "--add-config", f"{SESSION}=50000", "--yes"
+    )
     assert (altered.status, f"ALTER_CONFIGS on group {group}" in altered.err) == (1, True)
 
 

@@ -84,8 +84,10 @@ def test_coordinator_and_leader_as_kafkas_tools_say(
     part = clients.admin(kafka.bootstrap).list_topics(TOPIC, timeout=10).topics[TOPIC]
     theirs = part.partitions[row["partition"]]
     assert (row["leader"], row["isr"], row["replicas"]) == (
-        theirs.leader, theirs.isrs, theirs.replicas,
-    )  # fmt: skip
+        theirs.leader,
+        theirs.isrs,
+        theirs.replicas,
+    )
 
 
 def test_text_has_a_line_a_group_and_needs_no_group_to_exist(kgtool: Kgtool) -> None:
@@ -95,8 +97,15 @@ def test_text_has_a_line_a_group_and_needs_no_group_to_exist(kgtool: Kgtool) -> 
     lines = result.out.splitlines()
     assert (result.status, len(lines)) == (0, 3)
     assert lines[0].split() == [
-        "GROUP", "PARTITION", "COORDINATOR", "ADDRESS", "LEADER", "ISR", "REPLICAS", "LOADING",
-    ]  # fmt: skip
+        "GROUP",
+        "PARTITION",
+        "COORDINATOR",
+        "ADDRESS",
+        "LEADER",
+        "ISR",
+        "REPLICAS",
+        "LOADING",
+    ]
     assert "\x1b" not in result.out
     assert lines[2].endswith("false")
 

@@ -107,9 +107,10 @@ def test_the_seeded_world(seeded: Seeded, said: Said, capsys: pytest.CaptureFixt
         "ghost-topic": dropped - still,
         "piling-up": {(None, None, None)},
         "pending-transaction": {
-            ("transfers", "transfers", 0), ("transfers-pending", "transfers", 1),
+            ("transfers", "transfers", 0),
+            ("transfers-pending", "transfers", 1),
         },
-    }  # fmt: skip
+    }
 
 
 def test_the_evidence_is_kafkas(
@@ -128,9 +129,10 @@ def test_the_evidence_is_kafkas(
         elif row["finding"] == "piling-up":
             names = {group for group, *_ in said if group.startswith("console-consumer-")}
             assert evidence == {
-                "family": "console-consumer-*", "groups": len(names),
+                "family": "console-consumer-*",
+                "groups": len(names),
                 "offsets": sum(group in names for group, *_ in said),
-            }  # fmt: skip
+            }
         else:
             # Open since the world was seeded, and it may stay so for a day.
             assert evidence["transactional_id"] == "transfers-open"
@@ -138,8 +140,9 @@ def test_the_evidence_is_kafkas(
             listed = seeded.cluster.run_tool("kafka-transactions", "list")
             assert re.search(
                 rf"^transfers-open\s+\d+\s+{evidence['producer_id']}\s+Ongoing",
-                listed.stdout, re.MULTILINE,
-            )  # fmt: skip
+                listed.stdout,
+                re.MULTILINE,
+            )
 
 
 def test_the_page(seeded: Seeded, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,9 +181,11 @@ def test_when_it_fails(
 
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.label)
 def test_every_generation(
-    generation: Generation, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    generation: Generation,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     at = generation.broker().bootstrap
     made = clients.create_topic(at, clients.unique("doctor"), 1)

@@ -45,9 +45,13 @@ NIGHTLY = [f"nightly-{uuid.UUID(int=number)}" for number in range(20)]
 
 
 def write_offset(
-    bootstrap: str, group: str, topic: str, partition: int, hours_ago: int = 0,
+    bootstrap: str,
+    group: str,
+    topic: str,
+    partition: int,
+    hours_ago: int = 0,
     topic_id: bytes = b"",
-) -> None:  # fmt: skip
+) -> None:
     """Write an OffsetCommitKey v1 and an OffsetCommitValue v4, as a coordinator does."""
     key = struct.pack(">h", 1) + b"".join(
         struct.pack(">h", len(text)) + text for text in (group.encode(), topic.encode())
@@ -58,9 +62,11 @@ def write_offset(
     # Brokers let nobody else write there (KafkaApis, AdminUtils.ADMIN_CLIENT_ID).
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
     producer.produce(
-        "__consumer_offsets", value, key + struct.pack(">i", partition),
+        "__consumer_offsets",
+        value,
+        key + struct.pack(">i", partition),
         partition=offsets_partition(group, PARTITIONS),
-    )  # fmt: skip
+    )
     assert producer.flush(30) == 0
 
 
@@ -73,14 +79,10 @@ class Beats:
         self.fixed: dict[str, Any] = {"group_id": group, "member_id": str(uuid.uuid4())}
         self.broker = self.session.run(find_coordinators(self.session.cluster, [group]))[group]
         self.epoch = 0
-        self.beat(
-            topic_partitions=[], rebalance_timeout_ms=60_000, subscribed_topic_names=[topic]
-        )  # fmt: skip
+        self.beat(topic_partitions=[], rebalance_timeout_ms=60_000, subscribed_topic_names=[topic])
 
     def beat(self, **fields: Any) -> None:
-        request = consumer_group_heartbeat.Request(
-            **self.fixed, **fields, member_epoch=self.epoch
-        )  # fmt: skip
+        request = consumer_group_heartbeat.Request(**self.fixed, **fields, member_epoch=self.epoch)
         answer = self.session.run(operation(self.broker, request))
         assert answer.error_code == 0, answer
         self.epoch = answer.member_epoch
@@ -96,9 +98,12 @@ def hang(bootstrap: str, group: str, topic: str) -> None:
         broker = session.run(find_coordinators(session.cluster, [group]))[group]
         rows = [txn_offset_commit.RequestPartition(partition=0, offset=7, metadata="")]
         request = txn_offset_commit.Request(
-            transactional_id="nobody", group_id=group, producer_id=4711, producer_epoch=0,
+            transactional_id="nobody",
+            group_id=group,
+            producer_id=4711,
+            producer_epoch=0,
             topics=[txn_offset_commit.RequestTopic(name=topic, partitions=rows)],
-        )  # fmt: skip
+        )
         answer = session.run(operation(broker, request, 3))
         assert [p.error_code for t in answer.topics for p in t.partitions] == [0], answer
 
@@ -216,9 +221,11 @@ class Past(NamedTuple):
 
 @pytest.fixture
 def past(
-    past_cluster: Sandbox, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    past_cluster: Sandbox,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Past:  # fmt: skip
+) -> Past:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     monkeypatch.chdir(tmp_path)
     # Half a minute more than a timeout is nothing to a person, and much to a test.

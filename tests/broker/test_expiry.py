@@ -39,11 +39,14 @@ class Kind(NamedTuple):
 KINDS = (
     Kind("new-4.3", "4.3.1", {}, "v1", True),
     Kind(
-        "new-3.9", "3.9.1", {"group.coordinator.rebalance.protocols": "classic,consumer"},
-        "v0", True,
+        "new-3.9",
+        "3.9.1",
+        {"group.coordinator.rebalance.protocols": "classic,consumer"},
+        "v0",
+        True,
     ),
     Kind("scala-3.9", "3.9.1", {}, "", False),
-)  # fmt: skip
+)
 
 
 class Story(NamedTuple):
@@ -118,10 +121,20 @@ def now_ms() -> int:
 
 
 GROUPS = (
-    "standalone", "explicit", "pending", "classic-empty", "classic-live", "classic-dropped",
-    "connect-live", "kept-standalone", "kept-classic", "kept-consumer", "consumer-empty",
-    "consumer-live", "consumer-regex",
-)  # fmt: skip
+    "standalone",
+    "explicit",
+    "pending",
+    "classic-empty",
+    "classic-live",
+    "classic-dropped",
+    "connect-live",
+    "kept-standalone",
+    "kept-classic",
+    "kept-consumer",
+    "consumer-empty",
+    "consumer-live",
+    "consumer-regex",
+)
 
 
 def _describe(bootstrap: str) -> dict[At, dict[str, Any]]:
@@ -135,9 +148,16 @@ def _describe(bootstrap: str) -> dict[At, dict[str, Any]]:
 def _keep(bootstrap: str, journal: Path) -> dict[At, dict[str, Any]]:
     names = ("kept-standalone", "kept-classic", "kept-consumer")
     done = kgtool(
-        "keep", *names, "--join", "--yes", "--bootstrap-server", bootstrap, "-o", "json",
+        "keep",
+        *names,
+        "--join",
+        "--yes",
+        "--bootstrap-server",
+        bootstrap,
+        "-o",
+        "json",
         env={"KGTOOL_JOURNAL_DIR": str(journal)},
-    )  # fmt: skip
+    )
     return {(row["group"], row["topic"], row["partition"]): row for row in done.json["results"]}
 
 
@@ -210,8 +230,9 @@ def test_what_was_kept_outlives_its_time(stories: dict[str, Story]) -> None:
         assert set(story.kept) == expected, story.kind.name
         for at, row in story.kept.items():
             assert (row["status"], row["how"]) == (
-                "kept", "join" if at[0] == "kept-classic" else "commit"
-            ), row  # fmt: skip
+                "kept",
+                "join" if at[0] == "kept-classic" else "commit",
+            ), row
             old = story.said[at]["expires_at_ms"]
             assert row["old_expires_at_ms"] == old
             # It was still there when it would have been gone.

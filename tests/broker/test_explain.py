@@ -129,8 +129,11 @@ def test_printed_commands_mean_their_group_in_a_shell(cluster: Sandbox, kgtool: 
     printed = kgtool("explain", "--group", group).out.split("Next:\n")[1]
     told = subprocess.run(
         ["bash", "-c", f"kgtool() {{ printf '%s\\0' \"$@\"; }}\n{printed}"],
-        env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True, text=True,
-    )  # fmt: skip
+        env={"LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
     commands = ("keep", "reset-offsets", "delete")
     assert told.stdout.count(f"--group\0{group}\0") == len(commands) == len(printed.splitlines())
     argv = told.stdout.split("\0")
@@ -156,9 +159,7 @@ def test_missing_acls_are_named(here: Guarded) -> None:
     group = here.group("DESCRIBE")
     result = here.run("explain", group)
     assert result.status == 3
-    assert missing(result) == {
-        ("READ", "group", group), ("DELETE", "group", group), *UNKNOWN,
-    }  # fmt: skip
+    assert missing(result) == {("READ", "group", group), ("DELETE", "group", group), *UNKNOWN}
     (row,) = result.json["results"]
     assert [offset["rule"] for offset in row["offsets"]] == [None]
     names = {error["name"] for error in result.json["errors"]}
@@ -202,6 +203,4 @@ def test_with_those_acls_it_is_known_and_hidden_topics_are_found(here: Guarded) 
     (row,) = result.json["results"]
     assert [(o["topic"], o["rule"]) for o in row["offsets"]] == [(here.seen, "commit")]
     # OffsetFetch leaves out what may not be seen, without a word; the log does not.
-    assert missing(result) == {
-        ("DESCRIBE", "topic", here.hidden), ("READ", "topic", here.hidden),
-    }  # fmt: skip
+    assert missing(result) == {("DESCRIBE", "topic", here.hidden), ("READ", "topic", here.hidden)}

@@ -32,10 +32,7 @@ def here(request: pytest.FixtureRequest, warm: Callable[[Sandbox], Sandbox]) -> 
 
 @pytest.fixture
 def kgtool(
-    here: World,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    here: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """Runs kgtool on the broker, rows as JSON: ``kgtool("list").json``."""
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
@@ -198,8 +195,10 @@ def test_reset_offsets(here: World, kgtool: Any, outcome: Outcome) -> None:
         result = kgtool(*argv, "--execute", "--yes")
         assert result.status == 0, result
         assert clients.committed(here.bootstrap, group) == {
-            (here.topic, 0): 8, (here.topic, 1): 7, (here.topic, 2): 0,
-        }  # fmt: skip
+            (here.topic, 0): 8,
+            (here.topic, 1): 7,
+            (here.topic, 2): 0,
+        }
         theirs = {int(row["PARTITION"]): row["CURRENT-OFFSET"] for row in here.described(group)}
         assert theirs == {0: "8", 1: "7", 2: "0"}
 
@@ -346,9 +345,13 @@ def test_export_and_analyze(
 
 
 EXPORTED = {
-    "2.1.1": "2.1", "2.4.1": "2.4", "2.8.2": "2.8",
-    "3.9.1": "3.9", "3.9.1-new": "3.9", "4.3.1": "4.1",
-}  # fmt: skip
+    "2.1.1": "2.1",
+    "2.4.1": "2.4",
+    "2.8.2": "2.8",
+    "3.9.1": "3.9",
+    "3.9.1-new": "3.9",
+    "4.3.1": "4.1",
+}
 """What ``protocol.release`` makes of the versions that these brokers really offer."""
 WITH_NEW_COORDINATOR = ("3.9.1-new", "4.3.1")
 

@@ -66,10 +66,13 @@ def test_undo_of_a_group_that_a_reset_made(here: World, kgtool: Any, is_raced: b
 
 def pending(here: World, group: str, offset: int) -> Producer:
     """A producer whose transaction is about to commit an offset of partition 0."""
-    producer = Producer({
-        "bootstrap.servers": here.bootstrap, "transactional.id": clients.unique("tid"),
-        "log_level": 0,
-    })  # fmt: skip
+    producer = Producer(
+        {
+            "bootstrap.servers": here.bootstrap,
+            "transactional.id": clients.unique("tid"),
+            "log_level": 0,
+        }
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     reader = clients.consumer(here.bootstrap, group)
@@ -109,8 +112,9 @@ def test_changes_of_offsets_are_refused_while_a_transaction_is_pending(
             producer.commit_transaction(30)
         clients.wait_for(
             lambda: clients.committed(here.bootstrap, group).get((topic, 0)) == 4,
-            "the transaction's commit", 10,
-        )  # fmt: skip
+            "the transaction's commit",
+            10,
+        )
         assert {error["name"] for error in deleted.json["errors"]} == {"UNSTABLE_OFFSET_COMMIT"}
         assert (deleted.status, len(deleted.json["errors"])) == (1, 2)
         assert explained["actions"]["delete"]["error"]["name"] == "UNSTABLE_OFFSET_COMMIT"
@@ -154,8 +158,9 @@ def test_what_a_transaction_is_about_to_change_is_left_alone(
         producer.commit_transaction(30)
         clients.wait_for(
             lambda: clients.committed(here.bootstrap, group) == {(topic, 0): 4, (topic, 1): 1},
-            "the transaction's commit", 10,
-        )  # fmt: skip
+            "the transaction's commit",
+            10,
+        )
         first, second = rows(kept)
         cell.says(first["status"])
         assert "deleted" not in {row["status"] for row in rows(applied)}, applied

@@ -325,11 +325,25 @@ def test_rows_come_before_the_last_broker_has_answered(
     named = [word for group in sorted(here.homes) if group >= first for word in ("--group", group)]
     login = ("--bootstrap-server", here.proxies.bootstrap, "--command-config", config)
     process = subprocess.Popen(
-        [sys.executable, "-m", "kgtool.cli", "describe", *named, *login, "-o", form,
-         "--topic", f"{here.topic}:{here.partition}", "--timeout", "6000"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        [
+            sys.executable,
+            "-m",
+            "kgtool.cli",
+            "describe",
+            *named,
+            *login,
+            "-o",
+            form,
+            "--topic",
+            f"{here.topic}:{here.partition}",
+            "--timeout",
+            "6000",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
         env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     with process:
         lines = iter(process.stdout.readline, "")

@@ -28,8 +28,14 @@ class Pod:
         self.groups = [f"{self.name}-{n}" for n in range(3)]
         for number, group in enumerate(self.groups):
             clients.commit(bootstrap, group, {(self.topic, 0): number})
-        self.argv = ["delete", "--match", f"{self.name}-*", "--yes",
-                     "--journal-copy", self.bucket.as_uri()]  # fmt: skip
+        self.argv = [
+            "delete",
+            "--match",
+            f"{self.name}-*",
+            "--yes",
+            "--journal-copy",
+            self.bucket.as_uri(),
+        ]
 
     def run(self, *argv: str, **environ: str):
         env = {"KGTOOL_JOURNAL_DIR": str(self.disk), **environ}
@@ -46,8 +52,14 @@ class Pod:
     def undo(self, *argv: str):
         """From another machine, that has nothing but the bucket."""
         (folder,) = self.bucket.iterdir()
-        return self.run("undo", "--from", folder.as_uri(), "--yes", *argv,
-                        KGTOOL_JOURNAL_DIR=str(self.disk.parent / "elsewhere"))  # fmt: skip
+        return self.run(
+            "undo",
+            "--from",
+            folder.as_uri(),
+            "--yes",
+            *argv,
+            KGTOOL_JOURNAL_DIR=str(self.disk.parent / "elsewhere"),
+        )
 
 
 @pytest.fixture
@@ -88,12 +100,28 @@ def _apply_slowly(pod: Pod) -> subprocess.Popen[str]:
     made = pod.run("cleanup", "plan", "--match", f"{pod.name}-*", "--out", str(plan))
     assert made.status == 0, made
     process = subprocess.Popen(
-        [sys.executable, "-m", "kgtool", "cleanup", "apply", str(plan), "--yes", "--rate", "0.3",
-         "--bootstrap-server", pod.bootstrap],
-        env={**os.environ, "KGTOOL_JOURNAL_DIR": str(pod.disk),
-             "KGTOOL_JOURNAL_COPY": pod.bucket.as_uri()},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "kgtool",
+            "cleanup",
+            "apply",
+            str(plan),
+            "--yes",
+            "--rate",
+            "0.3",
+            "--bootstrap-server",
+            pod.bootstrap,
+        ],
+        env={
+            **os.environ,
+            "KGTOOL_JOURNAL_DIR": str(pod.disk),
+            "KGTOOL_JOURNAL_COPY": pod.bucket.as_uri(),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     clients.wait_for(lambda: pod.left == 2, "the first group is gone")
     return process
 

@@ -30,9 +30,10 @@ from tests.support.faulty import MAIN, SMALL, Run, kgtool
 from tests.support.outcomes import Outcome
 
 pytestmark = [
-    pytest.mark.starts_first, pytest.mark.timed,
+    pytest.mark.starts_first,
+    pytest.mark.timed,
     pytest.mark.timeout(1800),  # one test at a time has the brokers, and the others wait for them
-]  # fmt: skip
+]
 TABLE = "kgtool while one of three brokers fails"
 GROUPS = 90
 _REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -195,9 +196,13 @@ def test_a_full_disk_is_no_reader_who_has_seen_enough(settled: Three) -> None:
     argv = ["describe", "--match", "known-*", "-o", "ndjson", "-b", settled.bootstrap]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "kgtool.cli", *argv], stdout=full, stderr=subprocess.PIPE,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "kgtool.cli", *argv],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     assert done.returncode == 3
     assert done.stderr == (
         "Error: The output can't be written: No space left on device. Output is incomplete.\n"

@@ -40,10 +40,14 @@ def test_logins_and_tls(
     login_port, tls_port = free_ports(2)
     config = _config(certificates, login_port, tls_port)
     with Sandbox.start("old", version=version, config=config, root=tmp_path / "state") as cluster:
-        places = {"login": f"localhost:{login_port}", "TLS": f"localhost:{tls_port}",
-                  "plain": cluster.bootstrap}  # fmt: skip
-        _try_all(_lister(places, tmp_path / "client.properties", capsys), certificates, version,
-                 outcome)  # fmt: skip
+        places = {
+            "login": f"localhost:{login_port}",
+            "TLS": f"localhost:{tls_port}",
+            "plain": cluster.bootstrap,
+        }
+        _try_all(
+            _lister(places, tmp_path / "client.properties", capsys), certificates, version, outcome
+        )
 
 
 def _lister(
@@ -63,8 +67,11 @@ def _try_all(
     version: str,
     outcome: Outcome,
 ) -> None:
-    tls = {"security.protocol": "SSL", "ssl.truststore.type": "PEM",
-           "ssl.truststore.location": str(certificates / "trust.pem")}  # fmt: skip
+    tls = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates / "trust.pem"),
+    }
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     alice, nobody = {"sasl.jaas.config": plain(ALICE)}, {"sasl.jaas.config": plain(("a", "b"))}
     nothing = {"security.protocol": "PLAINTEXT"}

@@ -42,8 +42,13 @@ def send(bootstrap: str, topic: str, *records: dict[str, Any], **config: Any) ->
 
 def theirs(bootstrap: str, topic: str) -> dict[int, Any]:
     """All records of partition 0, as a plain consumer reads them."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": clients.unique("all"),
-                       "enable.partition.eof": True})  # fmt: skip
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": clients.unique("all"),
+            "enable.partition.eof": True,
+        }
+    )
     reader.assign([TopicPartition(topic, 0, 0)])
     found: dict[int, Any] = {}
     try:
@@ -75,12 +80,15 @@ def test_records_are_as_a_consumer_reads_them(
     bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str], codec: str
 ) -> None:
     topic, name = new_topic(), clients.unique("codec")
-    big = [{"key": f"k{n}", "value": f"{n} " * 200, "headers": [("a", b"1"), ("a", None)]}
-           for n in range(9)]  # fmt: skip
+    big = [
+        {"key": f"k{n}", "value": f"{n} " * 200, "headers": [("a", b"1"), ("a", None)]}
+        for n in range(9)
+    ]
     send(bootstrap, topic, *big, **{"compression.type": codec})
     clients.commit(bootstrap, name, {(topic, 0): 4})
-    found = rows(kgtool("peek", name, "--topic", f"{topic}:0", "--before", "2", "--after", "3",
-                        "-o", "json"))  # fmt: skip
+    found = rows(
+        kgtool("peek", name, "--topic", f"{topic}:0", "--before", "2", "--after", "3", "-o", "json")
+    )
     assert [row["offset"] for row in found] == [2, 3, 4, 5, 6]
     assert [row["is_next"] for row in found] == [False, False, True, False, False]
     messages = theirs(bootstrap, topic)
@@ -112,8 +120,9 @@ def test_from_python(bootstrap: str, group: tuple[str, str]) -> None:
         assert (record.key, record.value) == (message.key(), message.value())
         assert list(record.headers) == message.headers()
         assert (record.timestamp_ms, record.leader_epoch) == (
-            message.timestamp()[1], message.leader_epoch(),
-        )  # fmt: skip
+            message.timestamp()[1],
+            message.leader_epoch(),
+        )
 
 
 def test_nobody_notices(bootstrap: str, kgtool: Kgtool, group: tuple[str, str]) -> None:
@@ -158,8 +167,11 @@ def test_bytes_are_safe_on_a_terminal(
         assert said in text
     found = rows(kgtool(*argv, "-o", "json"))
     assert [(row["key"], row["key_encoding"]) for row in found] == [
-        ("0001ff", "hex"), ("größe ☃", "text"), (None, None), ("", "text"),
-    ]  # fmt: skip
+        ("0001ff", "hex"),
+        ("größe ☃", "text"),
+        (None, None),
+        ("", "text"),
+    ]
     as_json = rows(kgtool(*argv, "--format", "json", "--key-format", "hex", "-o", "json"))
     assert as_json[3]["value"] == {"a": [1, "\u202e"]}
     assert (as_json[3]["value_encoding"], as_json[1]["value_encoding"]) == ("json", "text")

@@ -66,9 +66,11 @@ class World:
 
 @pytest.fixture
 def world(
-    kafka: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    kafka: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[World]:  # fmt: skip
+) -> Iterator[World]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     for name in ("KGTOOL_CONTEXT", "KGTOOL_POLICY", "KGTOOL_CONFIRM", "KGTOOL_BOOTSTRAP_SERVER"):
@@ -90,9 +92,7 @@ def command(world: World, *options: str, groups: int = 1, **_api: Any) -> Done:
     return world.run("delete", *address, *words, "--yes", *options)
 
 
-def python(
-    world: World, *options: str, groups: int = 1, force: bool = False, **given: Any
-) -> Done:  # fmt: skip
+def python(world: World, *options: str, groups: int = 1, force: bool = False, **given: Any) -> Done:
     for option in ("--confirm", "--reason"):
         if option in options:
             given[option[2:]] = options[options.index(option) + 1]
@@ -158,15 +158,37 @@ def test_the_name_of_the_error(world: World) -> None:
     for argv in (
         ["--delete", "--group", world.groups[0]],
         ["delete-offsets", "--group", world.groups[0], "--topic", world.topic, "--yes"],
-        ["reset-offsets", "--group", world.groups[0], "--all-topics", "--to-offset", "0",
-         "--execute", "--yes"],
+        [
+            "reset-offsets",
+            "--group",
+            world.groups[0],
+            "--all-topics",
+            "--to-offset",
+            "0",
+            "--execute",
+            "--yes",
+        ],
         ["keep", world.groups[0], "--join", "--yes"],
-        ["configs", "--group", world.groups[0], "--alter", "--add-config",
-         "consumer.session.timeout.ms=50000", "--yes"],
-        ["request", "OffsetDelete", "--version", "0", "--yes", "--body",
-         f'{{"groupId": "{world.groups[0]}", "topics": [{{"name": "{world.topic}", '
-         '"partitions": [{"partitionIndex": 0}]}]}'],
-    ):  # fmt: skip
+        [
+            "configs",
+            "--group",
+            world.groups[0],
+            "--alter",
+            "--add-config",
+            "consumer.session.timeout.ms=50000",
+            "--yes",
+        ],
+        [
+            "request",
+            "OffsetDelete",
+            "--version",
+            "0",
+            "--yes",
+            "--body",
+            f'{{"groupId": "{world.groups[0]}", "topics": [{{"name": "{world.topic}", '
+            '"partitions": [{"partitionIndex": 0}]}]}',
+        ],
+    ):
         refused = world.run("--bootstrap-server", world.bootstrap, *argv, "-o", "json")
         assert (refused.status, '"POLICY_REFUSED"' in refused.said) == (1, True), (argv, refused)
         assert world.are_there(), argv
@@ -340,8 +362,9 @@ def test_options_of_a_program_are_forbidden_too(
 def test_a_raw_request_can_not_be_judged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGTOOL_POLICY", world.policy("max_groups = 5"))
     body = f'{{"groupsNames": ["{world.groups[0]}"]}}'
-    refused = world.run("--bootstrap-server", world.bootstrap, "request", "DeleteGroups",
-                        "--yes", "--body", body)  # fmt: skip
+    refused = world.run(
+        "--bootstrap-server", world.bootstrap, "request", "DeleteGroups", "--yes", "--body", body
+    )
     assert (refused.status, world.are_there()) == (1, True)
     assert "which groups a raw request changes is unknown" in refused.said
 
@@ -478,9 +501,15 @@ def test_max_delete(world: World) -> None:
         ["delete-offsets", *words, "--topic", world.topic, "--yes"],
         ["reset-offsets", *words, "--all-topics", "--shift-by", "0", "--execute", "--yes"],
         ["keep", *world.groups, "--join", "--yes"],
-        ["configs", *words, "--alter", "--add-config", "consumer.session.timeout.ms=50000",
-         "--yes"],
-    ):  # fmt: skip
+        [
+            "configs",
+            *words,
+            "--alter",
+            "--add-config",
+            "consumer.session.timeout.ms=50000",
+            "--yes",
+        ],
+    ):
         refused = world.run(*address, *argv, "--max-delete", "1")
         said = "2 groups would be changed, and --max-delete allows 1: nothing was changed."
         assert (refused.status, said in refused.said) == (1, True), (argv, refused)
@@ -502,8 +531,14 @@ def previews(world: World) -> dict[str, list[str]]:
         words = [word for word in argv if word not in ("--yes", "--execute")]
         found[name] = [*words, *([] if "reset" in name else ["--dry-run"])]
     found["restore"] = ["restore", str(world.folder / "backup.jsonl"), "--force", "--dry-run"]
-    found["configs"] = ["configs", *world.groups, "--alter", "--add-config",
-                        "consumer.session.timeout.ms=50000", "--dry-run"]  # fmt: skip
+    found["configs"] = [
+        "configs",
+        *world.groups,
+        "--alter",
+        "--add-config",
+        "consumer.session.timeout.ms=50000",
+        "--dry-run",
+    ]
     return found
 
 

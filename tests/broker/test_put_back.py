@@ -90,8 +90,9 @@ class TestLeaderEpochs:
         done = kgtool("restore", str(path), "--map-topic", f"{topic}={other}", "--yes")
         assert done.status == 0, done.err
         assert seen(cluster.bootstrap, group)[group] == {
-            (topic, 0): (OLD, "m", EPOCH), (other, 0): (OLD, "m", None),
-        }  # fmt: skip
+            (topic, 0): (OLD, "m", EPOCH),
+            (other, 0): (OLD, "m", None),
+        }
 
     def test_of_another_cluster(
         self, cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path
@@ -149,8 +150,9 @@ def test_all_or_nothing_looks_again_after_the_question(
     done = kgtool("undo", "last", "--all-or-nothing", "--yes", "-o", "json")
     assert done.status == 1, done.err
     assert {row["group"]: row["status"] for row in done.json["results"]} == {
-        groups[0]: "skipped", groups[1]: "failed",
-    }  # fmt: skip
+        groups[0]: "skipped",
+        groups[1]: "failed",
+    }
     assert done.json["errors"][0]["name"] == "CHANGED_MEANWHILE"
     left = [clients.committed(cluster.bootstrap, group)[topic, 0] for group in groups]
     assert left == [NEW, 17]
@@ -158,9 +160,13 @@ def test_all_or_nothing_looks_again_after_the_question(
 
 @pytest.mark.parametrize("more", [[], ["--all-or-nothing"], ["--force"]])
 def test_a_restore_leaves_what_is_committed_after_the_question(
-    cluster: Sandbox, kgtool: Kgtool, topic: str, tmp_path: Path, more: list[str],
+    cluster: Sandbox,
+    kgtool: Kgtool,
+    topic: str,
+    tmp_path: Path,
+    more: list[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Was: overwritten, as a restore does not ask who has committed since the backup."""
     groups = [clients.unique(name) for name in ("a", "b")]
     for group in groups:
@@ -179,8 +185,9 @@ def test_a_restore_leaves_what_is_committed_after_the_question(
     is_off = "--all-or-nothing" in more
     assert done.status == (1 if is_off else 3), done.err
     assert {row["group"]: row["status"] for row in done.json["results"]} == {
-        groups[0]: "skipped" if is_off else "restored", groups[1]: "changed-meanwhile",
-    }  # fmt: skip
+        groups[0]: "skipped" if is_off else "restored",
+        groups[1]: "changed-meanwhile",
+    }
     left = [clients.committed(cluster.bootstrap, group)[topic, 0] for group in groups]
     assert left == [NEW if is_off else OLD, 17]
 
@@ -214,8 +221,12 @@ def test_a_group_in_use_is_not_removed_by_undo(doubtful: DoubtfulCommit, outcome
 
     doubtful._undo = lambda: ["undo", "last"]  # type: ignore[method-assign]
     # Its answer still says "no offsets": the commit comes just before the group would go.
-    plan = Plan(*(Fault("watch", broker, api=OFFSET_FETCH, at=READ_BACK, hook=meanwhile)
-                  for broker in doubtful.brokers))  # fmt: skip
+    plan = Plan(
+        *(
+            Fault("watch", broker, api=OFFSET_FETCH, at=READ_BACK, hook=meanwhile)
+            for broker in doubtful.brokers
+        )
+    )
     with outcome("What changes while undo works", "another client commits", "undo") as cell:
         done = doubtful.run("undo", plan)
         assert plan.struck == 1, done.text
@@ -243,8 +254,12 @@ def test_a_range_that_is_not_known_is_not_fine(doubtful: DoubtfulCommit, command
 
     def silent() -> Plan:
         rewrite = with_list_offsets_code(56)  # KAFKA_STORAGE_ERROR: asked again, for ever
-        return Plan(*(Fault("rewrite", broker, api=LIST_OFFSETS, times=999, rewrite=rewrite)
-                      for broker in doubtful.brokers))  # fmt: skip
+        return Plan(
+            *(
+                Fault("rewrite", broker, api=LIST_OFFSETS, times=999, rewrite=rewrite)
+                for broker in doubtful.brokers
+            )
+        )
 
     done = doubtful.run(command, silent(), 4000)
     assert (done.status, done.error) == (1, "RANGE_UNKNOWN"), done.text
@@ -298,8 +313,12 @@ def test_a_topic_that_is_re_created_between_look_and_write(
         doubtful.commit(OLD)
 
     # OffsetFetch: the plan, the look under the lock, the look before the commit.
-    plan = Plan(*(Fault("watch", broker, api=OFFSET_FETCH, at=2, hook=meanwhile)
-                  for broker in doubtful.brokers))  # fmt: skip
+    plan = Plan(
+        *(
+            Fault("watch", broker, api=OFFSET_FETCH, at=2, hook=meanwhile)
+            for broker in doubtful.brokers
+        )
+    )
     table = "A topic that is re-created between look and write"
     with outcome(table, "re-created", "reset-offsets") as cell:
         done = doubtful.run("reset-offsets", plan)

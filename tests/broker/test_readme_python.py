@@ -47,15 +47,28 @@ def test_every_example_does_what_it_says(
 
 
 METHODS = {
-    "list": "list_groups", "describe": "describe_groups describe_offsets", "explain": "explain",
-    "doctor": "doctor", "delete": "delete_groups", "delete-offsets": "delete_offsets",
-    "reset-offsets": "reset_offsets commit_offsets", "remove-members": "remove_members",
-    "keep": "keep", "backup": "backup", "restore": "restore", "diff": "diff",
-    "history": "history", "undo": "undo", "peek": "peek", "configs": "configs alter_configs",
+    "list": "list_groups",
+    "describe": "describe_groups describe_offsets",
+    "explain": "explain",
+    "doctor": "doctor",
+    "delete": "delete_groups",
+    "delete-offsets": "delete_offsets",
+    "reset-offsets": "reset_offsets commit_offsets",
+    "remove-members": "remove_members",
+    "keep": "keep",
+    "backup": "backup",
+    "restore": "restore",
+    "diff": "diff",
+    "history": "history",
+    "undo": "undo",
+    "peek": "peek",
+    "configs": "configs alter_configs",
     "coordinator": "coordinators",
-    "lag": "describe_offsets", "request": "request", "export": "export",
+    "lag": "describe_offsets",
+    "request": "request",
+    "export": "export",
     "cleanup": "cleanup_plan cleanup_apply",
-}  # fmt: skip
+}
 
 
 def test_each_command_is_a_method_but_for_those_that_the_page_names() -> None:

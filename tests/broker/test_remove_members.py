@@ -174,12 +174,15 @@ def test_a_kip_848_member_of_a_coordinator_of_3_9(tmp_path: Path) -> None:
             call(
                 node,
                 consumer_group_heartbeat.Request(
-                    group_id=scene.group, member_id="by-hand", member_epoch=0,
-                    rebalance_timeout_ms=60_000, subscribed_topic_names=[scene.topic],
+                    group_id=scene.group,
+                    member_id="by-hand",
+                    member_epoch=0,
+                    rebalance_timeout_ms=60_000,
+                    subscribed_topic_names=[scene.topic],
                     topic_partitions=[],
                 ),
             )
-        )  # fmt: skip
+        )
         assert joined.error_code == 0, joined
     argv = ("describe", "--group", scene.group, "--members", "-o", "json")
     (member,) = scene.run(*argv).rows

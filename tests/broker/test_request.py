@@ -44,8 +44,9 @@ def answer(result: Result) -> dict[str, Any]:
 
 
 def ask(kgtool: Kgtool, name: str, version: int, body: object, *more: str) -> Result:
-    return kgtool("request", name, "--version", str(version), "--body", json.dumps(body),
-                  "-o", "json", *more)  # fmt: skip
+    return kgtool(
+        "request", name, "--version", str(version), "--body", json.dumps(body), "-o", "json", *more
+    )
 
 
 class TestWhatItIsFor:
@@ -73,8 +74,12 @@ class TestWhatItIsFor:
             member.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
             who = member.memberid()
             for epoch, code in ((99, 113), (-1, 25)):
-                asked = {"groupId": living, "memberId": who if epoch > 0 else "nobody",
-                         "memberEpoch": epoch if epoch > 0 else 3, "topics": None}  # fmt: skip
+                asked = {
+                    "groupId": living,
+                    "memberId": who if epoch > 0 else "nobody",
+                    "memberEpoch": epoch if epoch > 0 else 3,
+                    "topics": None,
+                }
                 result = ask(kgtool, "OffsetFetch", 9, {"groups": [asked]})
                 assert answer(result)["groups"][0]["errorCode"] == code
                 assert result.status == 1
@@ -86,8 +91,11 @@ class TestWhatItIsFor:
     ) -> None:
         name, topic = group
         parts = [{"partitionIndex": 1, "committedOffset": 7}]
-        body = {"groupId": name, "retentionTimeMs": 60000,
-                "topics": [{"name": topic, "partitions": parts}]}  # fmt: skip
+        body = {
+            "groupId": name,
+            "retentionTimeMs": 60000,
+            "topics": [{"name": topic, "partitions": parts}],
+        }
         refused = ask(kgtool, "OffsetCommit", 2, body)
         assert (refused.status, clients.committed(bootstrap, name)) == (2, {(topic, 0): 3})
         done = ask(kgtool, "OffsetCommit", 2, body, "--yes")
@@ -106,8 +114,10 @@ class TestRouting:
         assert partly.status == 3
         (error,) = partly.json["errors"]
         assert (error["code"], error["target"]["topic"], error["target"]["partition"]) == (
-            3, topic, 99,
-        )  # fmt: skip
+            3,
+            topic,
+            99,
+        )
         assert clients.committed(bootstrap, name) == {}
         none = ask(kgtool, "OffsetDelete", 0, {"groupId": clients.unique("no")}, "--yes")
         assert none.status == 1
@@ -143,10 +153,19 @@ class TestRouting:
 
     @pytest.mark.parametrize(
         "name",
-        ["ApiVersions", "DescribeCluster", "ListGroups", "ListTransactions", "Metadata",
-         "FindCoordinator", "DescribeGroups", "DescribeTopicPartitions", "DescribeConfigs",
-         "DescribeTransactions"],
-    )  # fmt: skip
+        [
+            "ApiVersions",
+            "DescribeCluster",
+            "ListGroups",
+            "ListTransactions",
+            "Metadata",
+            "FindCoordinator",
+            "DescribeGroups",
+            "DescribeTopicPartitions",
+            "DescribeConfigs",
+            "DescribeTransactions",
+        ],
+    )
     def test_every_version_that_both_speak(self, kgtool: Kgtool, name: str) -> None:
         versions = answer(kgtool("request", "ApiVersions", "-o", "json"))["apiKeys"]
         request = api.load(name).Request
@@ -252,9 +271,14 @@ class TestOnPaper:
         assert set(rows) == set(api.names())
         assert rows["OffsetDelete"]["changes"] is True
         assert rows["OffsetFetch"] | {"about": ""} == {
-            "api": "OffsetFetch", "api_key": 9, "versions": "0-10", "flexible": "6+",
-            "route": "coordinator", "changes": False, "about": "",
-        }  # fmt: skip
+            "api": "OffsetFetch",
+            "api_key": 9,
+            "versions": "0-10",
+            "flexible": "6+",
+            "route": "coordinator",
+            "changes": False,
+            "about": "",
+        }
 
     def test_the_schema_has_the_fields_of_a_version(self, offline: Kgtool) -> None:
         rows = offline("request", "OffsetCommit", "--schema", "--version", "3", "-o", "json").json

@@ -122,9 +122,7 @@ def unreadable(answer: Any) -> Any:
     )
 
 
-def test_only_the_groups_whose_log_can_not_be_read_are_left_alone(
-    scene: Scene,
-) -> None:
+def test_only_the_groups_whose_log_can_not_be_read_are_left_alone(scene: Scene) -> None:
     """One broker refuses Fetch: nothing tells if its groups were used since the plan was made."""
     groups = [f"{scene.name}-{number}" for number in range(12)]
     for group in groups:

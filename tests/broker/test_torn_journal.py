@@ -52,9 +52,11 @@ class World:
 
 @pytest.fixture
 def world(
-    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> World:  # fmt: skip
+) -> World:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     return World(bootstrap, tmp_path, capsys)
 
@@ -175,6 +177,9 @@ def test_what_the_canary_changed_is_told(
     assert done.status == 3, done
     assert {row["group"] for row in done.json["results"]} == {groups[0]}
     assert {row["status"] for row in done.json["results"]} <= {
-        "altered", "removed", "reset", "kept",
-    }  # fmt: skip
+        "altered",
+        "removed",
+        "reset",
+        "kept",
+    }
     assert [error["name"] for error in done.json["errors"]] == ["JOURNAL"]

@@ -143,9 +143,11 @@ def test_offsets_are_not_deleted(pending: Open, bootstrap: str, outcome: Outcome
         assert result.status == 3
         status = {(r["group"], r["partition"]): r["status"] for r in result.json["results"]}
         assert status == {
-            (pending.known, 0): "failed", (pending.known, 1): "deleted",
-            (pending.fresh, 0): "failed", (pending.fresh, 1): "no-offset",
-        }  # fmt: skip
+            (pending.known, 0): "failed",
+            (pending.known, 1): "deleted",
+            (pending.fresh, 0): "failed",
+            (pending.fresh, 1): "no-offset",
+        }
         assert clients.committed(bootstrap, pending.known) == {(pending.topic, 0): 3}
         forced = pending.run(*argv, "--force")
         assert forced.status == 0, forced
@@ -155,8 +157,17 @@ def test_offsets_are_not_deleted(pending: Open, bootstrap: str, outcome: Outcome
 
 def test_offsets_are_not_reset(pending: Open, bootstrap: str, outcome: Outcome) -> None:
     with outcome(TABLE, "reset-offsets", "outcome") as cell:
-        argv = ["reset-offsets", "--group", pending.known, "--topic", f"{pending.topic}:0",
-                "--to-offset", "5", "--execute", "--yes"]  # fmt: skip
+        argv = [
+            "reset-offsets",
+            "--group",
+            pending.known,
+            "--topic",
+            f"{pending.topic}:0",
+            "--to-offset",
+            "5",
+            "--execute",
+            "--yes",
+        ]
         result = pending.run(*argv)
         assert result.status == 1
         assert clients.committed(bootstrap, pending.known)[pending.topic, 0] == 3

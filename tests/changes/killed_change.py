@@ -20,10 +20,17 @@ CHANGES: dict[str, list[str]] = {
     "delete": ["--delete", "--group", "{one}", "--group", "{two}"],
     "delete-offsets": ["--delete-offsets", "--group", "{one}", "--topic", "{topic}"],
     "reset-offsets": [
-        "--reset-offsets", "--group", "{one}", "--group", "{two}", "--topic", "{topic}",
-        "--to-latest", "--execute",
+        "--reset-offsets",
+        "--group",
+        "{one}",
+        "--group",
+        "{two}",
+        "--topic",
+        "{topic}",
+        "--to-latest",
+        "--execute",
     ],
-}  # fmt: skip
+}
 
 
 class KilledChange:

@@ -25,9 +25,12 @@ def at(offset: int | None, epoch: int | None = None, metadata: str | None = "") 
 
 
 def image(
-    offset: int | None, log: tuple[int, int] = (0, 100), topic_id: str | None = "id-1",
-    epoch: int | None = None, metadata: str | None = "",
-) -> OffsetImage:  # fmt: skip
+    offset: int | None,
+    log: tuple[int, int] = (0, 100),
+    topic_id: str | None = "id-1",
+    epoch: int | None = None,
+    metadata: str | None = "",
+) -> OffsetImage:
     committed = None if offset is None else at(offset, epoch, metadata)
     return OffsetImage(committed, topic_id, *log)
 
@@ -49,16 +52,26 @@ def change(
 
 
 def reading(
-    offsets: dict[TopicPartition, OffsetImage], state: str = "Empty", *, exists: bool = True,
-    errors: list[ItemError] | None = None, type: str = "classic",
-) -> GroupReading:  # fmt: skip
+    offsets: dict[TopicPartition, OffsetImage],
+    state: str = "Empty",
+    *,
+    exists: bool = True,
+    errors: list[ItemError] | None = None,
+    type: str = "classic",
+) -> GroupReading:
     members = ()
     if state == "Stable":
         members = (Member("m-1", None, "client-1", "/10.0.0.1", (), ("t",)),)
     description = GroupDescription(
-        "g", type, state, "consumer", "", Broker(1, "b", 9092), members,
+        "g",
+        type,
+        state,
+        "consumer",
+        "",
+        Broker(1, "b", 9092),
+        members,
         error=None if exists else MISSING,
-    )  # fmt: skip
+    )
     found = group(offsets, type=type, state=state, exists=exists)
     return GroupReading(description, found, errors or [])
 

@@ -129,8 +129,10 @@ class TestWishes:
 
     def test_parts_of_it(self, tmp_path: Path) -> None:
         found = open_backup(backup(tmp_path / "b"))
-        (only,) = desired_groups(found, selecting(group=lambda name: name == "g",
-                                          partition=lambda partition: partition == T1))  # fmt: skip
+        (only,) = desired_groups(
+            found,
+            selecting(group=lambda name: name == "g", partition=lambda partition: partition == T1),
+        )
         assert set(only.offsets) == {T1}
 
     def test_other_names(self, tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ def offset(
 
 
 def facts(
-    *found: OffsetFacts, state: str = "Empty", subscribed: tuple[str, ...] | None = (),
-    name: str = "g", protocol: str = "consumer", **more: Any,
-) -> GroupFacts:  # fmt: skip
+    *found: OffsetFacts,
+    state: str = "Empty",
+    subscribed: tuple[str, ...] | None = (),
+    name: str = "g",
+    protocol: str = "consumer",
+    **more: Any,
+) -> GroupFacts:
     """A group whose offsets are those of t0-0, t1-0, …"""
     members = ()
     if state != "Empty":
@@ -126,12 +130,14 @@ def test_single_offsets(found: GroupFacts, criteria: dict[str, Any], expected: s
 def test_an_item_says_why_and_what_would_be_lost() -> None:
     (item,) = judge(facts(offset(10, 7), offset(20, 5)), **IDLE).items
     assert item.why == (
-        "no members (Empty)", "last commit 1972-09-17T00:00:00Z, 10d before this plan",
-    )  # fmt: skip
+        "no members (Empty)",
+        "last commit 1972-09-17T00:00:00Z, 10d before this plan",
+    )
     assert (item.lag, item.last_commit_ms, item.expires_at_ms) == (12, NOW - 10 * DAY, NOW + DAY)
     assert [(each.topic, each.offset, each.lag) for each in item.offsets] == [
-        ("t0", 5, 7), ("t1", 5, 5),
-    ]  # fmt: skip
+        ("t0", 5, 7),
+        ("t1", 5, 5),
+    ]
 
 
 def test_a_rebuilt_group_keeps_the_rest() -> None:

@@ -53,8 +53,9 @@ def test_differences() -> None:
     old = {T0: image(5), T1: image(6)}
     rows = list(compare("g", old, {T1: image(2)}))
     assert [(row.partition, row.status, row.difference) for row in rows] == [
-        (0, "vanished", None), (1, "went-backwards", -4),
-    ]  # fmt: skip
+        (0, "vanished", None),
+        (1, "went-backwards", -4),
+    ]
 
 
 states = st.dictionaries(

@@ -35,9 +35,13 @@ class Controller:
     """
 
     def __init__(
-        self, *answers: Any, applies: bool = True, theirs: Any = None, is_silent: bool = False,
+        self,
+        *answers: Any,
+        applies: bool = True,
+        theirs: Any = None,
+        is_silent: bool = False,
         behind: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.own = dict(BEFORE)
         self.sent = 0
         self._answers = list(answers)

@@ -18,10 +18,14 @@ from kgtool.protocol.wire import id_text
 THEN, NOW = UUID(int=1), UUID(int=2)
 A, B, LOST = (TopicPartition(name, 0) for name in ("a", "b", "gone"))
 ITEM = PlanItem(
-    REBUILD_GROUP, "g", "classic", "Empty", ("topic gone does not exist any more",),
+    REBUILD_GROUP,
+    "g",
+    "classic",
+    "Empty",
+    ("topic gone does not exist any more",),
     (PlannedOffset(*LOST, 1, None, "", None),),
     (PlannedOffset(*A, 5, None, "", id_text(THEN)), PlannedOffset(*B, 6, None, "", id_text(THEN))),
-)  # fmt: skip
+)
 
 
 def check(

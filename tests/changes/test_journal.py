@@ -44,10 +44,18 @@ DENIED = ItemError(Target("g", "t", 1), 86, "GROUP_SUBSCRIBED_TO_TOPIC", "no")
 
 def header(id: str = "20260131-120000-0001", at_ms: int = 1000, **more: Any) -> JournalHeader:
     values = {
-        "at": "1970", "command": "delete-offsets", "arguments": ("--delete-offsets",),
-        "cluster_id": "c1", "bootstrap_server": "b:9092", "user": "me", "host": "here", "pid": 1,
-        "kgtool": "0", "reason": "because", **more,
-    }  # fmt: skip
+        "at": "1970",
+        "command": "delete-offsets",
+        "arguments": ("--delete-offsets",),
+        "cluster_id": "c1",
+        "bootstrap_server": "b:9092",
+        "user": "me",
+        "host": "here",
+        "pid": 1,
+        "kgtool": "0",
+        "reason": "because",
+        **more,
+    }
     return JournalHeader(id=id, at_ms=at_ms, **values)
 
 
@@ -79,8 +87,9 @@ class TestWriting:
 
     def test_what_is_in_it(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
-        made.before([change({T0: image(5, epoch=2, metadata="m"), T1: image(None)},
-                            {T0: None, T1: at(7)})])  # fmt: skip
+        made.before(
+            [change({T0: image(5, epoch=2, metadata="m"), T1: image(None)}, {T0: None, T1: at(7)})]
+        )
         made.result("g", "t", 0, "deleted")
         made.result("g", "t", 1, "failed", DENIED)
         made.close("done", 2000)
@@ -90,15 +99,15 @@ class TestWriting:
         assert (group["type"], group["state"]) == ("classic", "Empty")
         assert (first["offset"], first["leader_epoch"], first["metadata"]) == (5, 2, "m")
         assert (first["topic_id"], first["log_start_offset"], first["log_end_offset"]) == (
-            "id-1", 0, 100,
-        )  # fmt: skip
+            "id-1",
+            0,
+            100,
+        )
         assert first["after"] == "absent"
         assert (second["offset"], second["after"]["offset"]) == (None, 7)
         assert ready == {"kind": "ready", "groups": 1, "changes": 2}
         assert good["status"] == "deleted"
-        assert bad["error"] == {
-            "code": 86, "name": "GROUP_SUBSCRIBED_TO_TOPIC", "message": "no",
-        }  # fmt: skip
+        assert bad["error"] == {"code": 86, "name": "GROUP_SUBSCRIBED_TO_TOPIC", "message": "no"}
         assert (end["state"], end["changes"], end["failed"]) == ("done", 1, 1)
 
     def test_it_is_on_the_disk_before_the_change(
@@ -233,15 +242,22 @@ class TestDamage:
         made.result("a", "t", 0, "deleted")
         return made
 
-    def test_a_torn_part_is_cut_off(
-        self, tmp_path: Path, limit: Callable[[int], None]
-    ) -> None:  # fmt: skip
+    def test_a_torn_part_is_cut_off(self, tmp_path: Path, limit: Callable[[int], None]) -> None:
         made = self.two_parts(tmp_path, limit)
         made.before([change({T0: image(7)}, name="c")])
         made.close("interrupted", 2000)
         kinds = [line["kind"] for line in lines(made.path)]
-        assert kinds == ["journal", "group", "offset", "ready", "result", "group", "offset",
-                         "ready", "end"]  # fmt: skip
+        assert kinds == [
+            "journal",
+            "group",
+            "offset",
+            "ready",
+            "result",
+            "group",
+            "offset",
+            "ready",
+            "end",
+        ]
         entry = read(tmp_path)
         assert (entry.state, entry.groups, entry.changes) == ("interrupted", 2, 2)
         assert [g.image.group for g in history.changed_groups(made.path)] == ["a", "c"]
@@ -471,9 +487,12 @@ class TestReading:
         foreign = ItemError(Target("g", "t", 1), None, "CHANGED_MEANWHILE", "somebody else")
         late = ItemError(Target("g", "t", 1), 7, "REQUEST_TIMED_OUT", "no answer in time")
         for status, error in (
-            ("reset", None), ("failed", DENIED), ("changed-meanwhile", foreign), ("failed", late),
+            ("reset", None),
+            ("failed", DENIED),
+            ("changed-meanwhile", foreign),
+            ("failed", late),
             ("unknown", DENIED),
-        ):  # fmt: skip
+        ):
             made.result("g", "t", 1, status, error)
         made.close("done", 2000)
         found = [line["outcome"] for line in lines(made.path) if line["kind"] == "result"]

@@ -42,9 +42,13 @@ class World:
         self.error: Any = None
         self.looks = 0
         for name in (
-            "describe_with_type", "fetch_committed", "find_expiries", "take_images",
-            "write_offsets", "restart_clocks",
-        ):  # fmt: skip
+            "describe_with_type",
+            "fetch_committed",
+            "find_expiries",
+            "take_images",
+            "write_offsets",
+            "restart_clocks",
+        ):
             monkeypatch.setattr(keep, name, getattr(self, f"_{name}"))
 
     def run(self, operation: Any) -> Any:
@@ -77,17 +81,24 @@ class World:
         broker = BrokerRules(self.rules, (4, 1), R, 600_000)
         snapshot = GroupSnapshot(state_since_ms=self.since)
         expiry = self.expiry if now_ms == T else self.expiry_after
-        found = {q.description.group: GroupExpiry("g", broker, snapshot, {P: expiry})
-                 for q in questions}  # fmt: skip
+        found = {
+            q.description.group: GroupExpiry("g", broker, snapshot, {P: expiry}) for q in questions
+        }
         return Expiries(found, [])
 
     def _take_images(self, _cluster: Any, groups: Any) -> Iterator[Any]:
         yield from ()
         return [
-            GroupImage("g", "classic", "Empty", "", True,
-                       {p: OffsetImage(value) for p, value in values.items()})
+            GroupImage(
+                "g",
+                "classic",
+                "Empty",
+                "",
+                True,
+                {p: OffsetImage(value) for p, value in values.items()},
+            )
             for _, values in groups
-        ]  # fmt: skip
+        ]
 
     def _write_offsets(self, _cluster: Any, offsets: Any, **_options: Any) -> Iterator[Any]:
         yield from ()
@@ -164,13 +175,14 @@ def test_joining_is_only_done_when_asked_for(world: World) -> None:
 @pytest.mark.parametrize(
     "expiry",
     [
-        Expiry(T, None, "subscribed"), Expiry(None, None, "live-group"),
+        Expiry(T, None, "subscribed"),
+        Expiry(None, None, "live-group"),
         Expiry(T, None, "pending-transaction"),
         # A retention of its own that lasts longer than a new commit would.
         Expiry(T, T + R + 1, "explicit"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_lives_longer_anyway_is_left_alone(world: World, expiry: Expiry) -> None:
     world.expiry = expiry
     row = world.plan(join=True)
@@ -200,8 +212,9 @@ def test_what_a_transaction_is_about_to_change_is_left_alone(world: World, when:
     assert row.status == "failed"
     assert row.error is not None
     assert (row.error.name, row.error.hint) == (
-        "UNSTABLE_OFFSET_COMMIT", "Wait until it has ended: its commit restarts the clock.",
-    )  # fmt: skip
+        "UNSTABLE_OFFSET_COMMIT",
+        "Wait until it has ended: its commit restarts the clock.",
+    )
     assert world.written == []
 
 

@@ -27,8 +27,10 @@ def hold(folder: Path, *groups: str) -> subprocess.Popen[str]:
     """Another process that holds locks until its input ends."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder), *groups],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process

@@ -224,8 +224,10 @@ def test_partitions_that_are_gone_are_told_from_those_that_were_committed_again(
     specs = {"g": [TopicSpec("t", (0, 1, 2))]}
     done = Script(coordinator).run(delete_offsets(one_broker(), specs))["g"]
     assert {row.partition: row.status for row in done.rows} == {
-        0: "changed-meanwhile", 1: "deleted", 2: "no-offset",
-    }  # fmt: skip
+        0: "changed-meanwhile",
+        1: "deleted",
+        2: "no-offset",
+    }
 
 
 @pytest.mark.parametrize("fate", ["lost after", "left out", "lost before", "left out, not done"])

@@ -11,12 +11,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.errors import ConnectFailed
 from kgtool.model import Broker
 from kgtool.protocol import codes
-from kgtool.protocol.api import (
-    consumer_group_describe,
-    describe_cluster,
-    describe_groups,
-    metadata,
-)
+from kgtool.protocol.api import consumer_group_describe, describe_cluster, describe_groups, metadata
 from tests.support.script import ALL_VERSIONS, Script, living
 
 READ = 1 << 3
@@ -55,17 +50,27 @@ def look(reply: Any, versions: dict[int, Any] | None = None) -> str | None:
     ("reply", "expected"),
     [
         (metadata.Response(brokers=living(1), topics=topics("a", "b")), None),
-        (metadata.Response(topics=[*topics("a"), *topics("b", operations=0)]),
-         "TOPIC_AUTHORIZATION_FAILED"),
-        (metadata.Response(topics=[*topics("a"), *topics("b", error=29)]),
-         "TOPIC_AUTHORIZATION_FAILED"),
+        (
+            metadata.Response(topics=[*topics("a"), *topics("b", operations=0)]),
+            "TOPIC_AUTHORIZATION_FAILED",
+        ),
+        (
+            metadata.Response(topics=[*topics("a"), *topics("b", error=29)]),
+            "TOPIC_AUTHORIZATION_FAILED",
+        ),
         (metadata.Response(topics=topics("a")), "INCOMPLETE_ANSWER"),
         (metadata.Response(error_code=codes.REBOOTSTRAP_REQUIRED), "REBOOTSTRAP_REQUIRED"),
         (ConnectFailed("nobody"), "UNREACHABLE"),
     ],
-    ids=["both", "one is not allowed", "one is hidden", "one is left out", "the answer is an error",
-         "no answer"],
-)  # fmt: skip
+    ids=[
+        "both",
+        "one is not allowed",
+        "one is hidden",
+        "one is left out",
+        "the answer is an error",
+        "no answer",
+    ],
+)
 def test_what_is_not_told_is_not_allowed(reply: Any, expected: str | None) -> None:
     """A topic that the answer left out was one that may be written."""
     assert look(reply) == expected

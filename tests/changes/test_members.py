@@ -69,8 +69,11 @@ def test_a_coordinator_that_takes_only_heartbeats_from_kip_848_members() -> None
 
 
 def test_old_brokers_remove_one_at_a_time() -> None:
-    script, rows = run(lambda _: leave_group.Response(), (DYNAMIC, DYNAMIC._replace(member_id="x")),
-                       leave_version=2)  # fmt: skip
+    script, rows = run(
+        lambda _: leave_group.Response(),
+        (DYNAMIC, DYNAMIC._replace(member_id="x")),
+        leave_version=2,
+    )
     assert [request.member_id for _, request in script.calls] == ["m1", "x"]
     assert [row.status for row in rows] == ["removed", "removed"]
 

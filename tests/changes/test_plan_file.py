@@ -16,18 +16,33 @@ from kgtool.changes.cleanup.plan_reader import BadPlan, read
 from kgtool.errors import ConfigError
 
 HEADER = p.PlanHeader(
-    "20260131-120000-1f2e3d4c", "cluster-1", 1, "1970-01-01T00:00:00Z", "ann@host", "cluster",
-    {"idle_ms": 5}, "0.1.0",
-)  # fmt: skip
+    "20260131-120000-1f2e3d4c",
+    "cluster-1",
+    1,
+    "1970-01-01T00:00:00Z",
+    "ann@host",
+    "cluster",
+    {"idle_ms": 5},
+    "0.1.0",
+)
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 longs = st.integers(0, 2**63 - 1)
 maybe = st.none() | longs
 offsets = st.builds(
-    p.PlannedOffset, names, st.integers(0, 2**31 - 1), maybe, st.none() | st.integers(0, 9),
-    st.none() | st.text(st.characters(codec="utf-8"), max_size=12), st.none() | names, maybe,
-    maybe, maybe, st.none() | names, st.none() | st.just("topic-gone"),
-)  # fmt: skip
+    p.PlannedOffset,
+    names,
+    st.integers(0, 2**31 - 1),
+    maybe,
+    st.none() | st.integers(0, 9),
+    st.none() | st.text(st.characters(codec="utf-8"), max_size=12),
+    st.none() | names,
+    maybe,
+    maybe,
+    maybe,
+    st.none() | names,
+    st.none() | st.just("topic-gone"),
+)
 
 
 def unique(found: list[p.PlannedOffset]) -> tuple[p.PlannedOffset, ...]:
@@ -44,9 +59,18 @@ def items(draw: Any) -> p.PlanItem:
         more = unique(draw(st.lists(offsets, max_size=3)))
         keep = tuple(o for o in more if o.at not in taken and o.offset is not None)
     return p.PlanItem(
-        action, draw(names), draw(st.sampled_from([None, "classic", "consumer"])), "Empty",
-        ("why",), found, keep, draw(maybe), draw(maybe), draw(maybe), draw(maybe),
-    )  # fmt: skip
+        action,
+        draw(names),
+        draw(st.sampled_from([None, "classic", "consumer"])),
+        "Empty",
+        ("why",),
+        found,
+        keep,
+        draw(maybe),
+        draw(maybe),
+        draw(maybe),
+        draw(maybe),
+    )
 
 
 @settings(max_examples=40, deadline=None)  # it waits for the disk
@@ -80,8 +104,13 @@ def test_the_summary_is_of_what_goes(tmp_path: Path) -> None:
     )
     p.write(p.CleanupPlan(HEADER, found, ()), tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["summary"] == {
-        "items": 4, "groups": 2, "offsets": 4, "lag": 7, "waiting": 1, "left_out": 0,
-    }  # fmt: skip
+        "items": 4,
+        "groups": 2,
+        "offsets": 4,
+        "lag": 7,
+        "waiting": 1,
+        "left_out": 0,
+    }
 
 
 def item(group: str = "g1", **more: Any) -> dict[str, Any]:

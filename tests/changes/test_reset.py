@@ -18,13 +18,7 @@ from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import BrokerError, ConnectionLost, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 from kgtool.protocol import codes
-from kgtool.protocol.api import (
-    list_groups,
-    list_offsets,
-    metadata,
-    offset_commit,
-    offset_fetch,
-)
+from kgtool.protocol.api import list_groups, list_offsets, metadata, offset_commit, offset_fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.offsets.leader_epochs import leader_epochs
 from kgtool.queries.offsets.list_offsets import LogPoint, LogRange, log_ranges
@@ -159,8 +153,10 @@ class TestPlan:
     def test_all_topics_are_those_with_a_commit(self) -> None:
         found = rows(plan(world(), LATEST, groups=("g", "h")))
         assert {at: row.new_offset for at, row in found.items()} == {
-            ("g", "t", 0): 10, ("g", "t", 1): 20, ("h", "t", 1): 20,
-        }  # fmt: skip
+            ("g", "t", 0): 10,
+            ("g", "t", 1): 20,
+            ("h", "t", 1): 20,
+        }
 
     def test_to_current_leaves_partitions_without_a_commit_alone(self) -> None:
         """F6: Kafka's tool moves them to the end of the log."""
@@ -183,8 +179,9 @@ class TestPlan:
         resets = plan(world(), Strategy("from-file", offsets=offsets), groups=("g", "h"))
         found = rows(resets)
         assert {at: (row.new_offset, row.clamp) for at, row in found.items()} == {
-            ("g", "t", 0): (3, None), ("g", "t", 1): (20, "end"),
-        }  # fmt: skip
+            ("g", "t", 0): (3, None),
+            ("g", "t", 1): (20, "end"),
+        }
         error = resets[1].error
         assert error is not None
         assert error.message == "No reset plan for group h found"
@@ -413,8 +410,9 @@ class TestExecute:
         resets = plan(cluster, LATEST)
         cluster.groups["g"].pending = {P("t", 0)}
         assert outcome(execute(cluster, resets)) == {
-            ("t", 0): ("changed-meanwhile", "CHANGED_MEANWHILE"), ("t", 1): ("reset", None),
-        }  # fmt: skip
+            ("t", 0): ("changed-meanwhile", "CHANGED_MEANWHILE"),
+            ("t", 1): ("reset", None),
+        }
         assert outcome(execute(cluster, resets[:1], force=True))["t", 0] == ("reset", None)
 
     def test_a_group_deleted_meanwhile_is_not_made_again(self) -> None:
@@ -430,8 +428,9 @@ class TestExecute:
         cluster = world()
         cluster.commit_errors[P("t", 0)] = codes.TOPIC_AUTHORIZATION_FAILED
         assert outcome(execute(cluster, plan(cluster, LATEST))) == {
-            ("t", 0): ("failed", "TOPIC_AUTHORIZATION_FAILED"), ("t", 1): ("reset", None),
-        }  # fmt: skip
+            ("t", 0): ("failed", "TOPIC_AUTHORIZATION_FAILED"),
+            ("t", 1): ("reset", None),
+        }
 
     def test_a_member_that_joins_between_the_look_and_the_write(self) -> None:
         cluster = world()
@@ -488,14 +487,16 @@ class TestExecute:
         resets = plan(cluster, LATEST, TopicSpec("t", (0, 99)))
         done = execute(cluster, resets, all_or_nothing=True)
         assert outcome(done) == {
-            ("t", 0): ("skipped", None), ("t", 99): ("failed", "UNKNOWN_TOPIC_OR_PARTITION"),
-        }  # fmt: skip
+            ("t", 0): ("skipped", None),
+            ("t", 99): ("failed", "UNKNOWN_TOPIC_OR_PARTITION"),
+        }
         resets = plan(cluster, LATEST, TopicSpec("t", (0, 1)))
         cluster.groups["g"].offsets[P("t", 0)] = CommittedOffset(9, 0, "m")
         done = execute(cluster, resets, all_or_nothing=True)
         assert outcome(done) == {
-            ("t", 0): ("changed-meanwhile", "CHANGED_MEANWHILE"), ("t", 1): ("skipped", None),
-        }  # fmt: skip
+            ("t", 0): ("changed-meanwhile", "CHANGED_MEANWHILE"),
+            ("t", 1): ("skipped", None),
+        }
         assert cluster.commits == []
 
     def test_the_journal_sees_everything_before_the_first_write(self) -> None:
@@ -584,8 +585,10 @@ class TestCommit:
         offsets = {("t", n): CommittedOffset(1, None, "") for n in range(3)}
         found = self._commit(cluster, offsets)
         assert {at.partition: error and error.code for at, error in found.items()} == {
-            0: None, 1: None, 2: codes.TOPIC_AUTHORIZATION_FAILED,
-        }  # fmt: skip
+            0: None,
+            1: None,
+            2: codes.TOPIC_AUTHORIZATION_FAILED,
+        }
         # What is stored is not written again: somebody else may have committed meanwhile.
         assert [write.at.partition for write in cluster.writes] == [0, 1]
         assert len(cluster.script.pauses) == 2

@@ -25,9 +25,12 @@ RESTORE = RestorePolicy()
 
 
 def one(
-    then: OffsetImage, now: OffsetImage, left: CommittedOffset | None = None,
-    policy: RestorePolicy = UNDO, **desired: Any,
-) -> RestoreRow:  # fmt: skip
+    then: OffsetImage,
+    now: OffsetImage,
+    left: CommittedOffset | None = None,
+    policy: RestorePolicy = UNDO,
+    **desired: Any,
+) -> RestoreRow:
     """Decide about one partition of an empty group."""
     offsets = {T0: DesiredOffset(then, left, **desired)}
     found = decide(

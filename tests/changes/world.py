@@ -50,9 +50,12 @@ def seen(bootstrap: str, *groups: str) -> dict[str, Seen]:
 
 
 def commit(
-    bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int], metadata: str = "",
+    bootstrap: str,
+    group: str,
+    offsets: Mapping[tuple[str, int], int],
+    metadata: str = "",
     leader_epoch: int | None = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Commit with metadata and a leader epoch, as a consumer does that has read so far."""
     epoch = {} if leader_epoch is None else {"leader_epoch": leader_epoch}
     clients.commit(bootstrap, group, offsets, metadata, **epoch)
@@ -69,9 +72,16 @@ def kgtool(journal: Path, *argv: str, timeout: float = 120, **options: Any) -> R
     command = options.pop("command", [sys.executable, "-m", "kgtool.cli"])
     env = environment(journal, **options.pop("env", {}))
     done = subprocess.run(
-        [*command, *argv], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=timeout, check=False, **options,
-    )  # fmt: skip
+        [*command, *argv],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        **options,
+    )
     return Run(done.returncode, done.stdout, done.stderr)
 
 

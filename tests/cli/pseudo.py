@@ -40,9 +40,15 @@ class Terminal:
         environ |= {"TERM": "xterm", "LC_ALL": "C.UTF-8", **(env or {})}
         try:
             self.process = subprocess.Popen(
-                list(argv), stdin=slave, stdout=slave, stderr=slave, env=environ, cwd=run.ROOT,
-                start_new_session=True, preexec_fn=_own_terminal,
-            )  # fmt: skip
+                list(argv),
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                env=environ,
+                cwd=run.ROOT,
+                start_new_session=True,
+                preexec_fn=_own_terminal,
+            )
         finally:
             os.close(slave)
 

@@ -64,12 +64,23 @@ def word(text: str) -> str | None:
 def offset_rows(table: list[dict[str, str]]) -> list[OffsetRow]:
     return [
         OffsetRow(
-            row["GROUP"], row["TOPIC"], int(row["PARTITION"]), number(row["CURRENT-OFFSET"]), None,
-            number(row["LOG-END-OFFSET"]), number(row["LAG"]), number(row.get("LEADER-EPOCH")),
-            None, word(row["CONSUMER-ID"]), word(row["HOST"]), word(row["CLIENT-ID"]), None, "ok",
+            row["GROUP"],
+            row["TOPIC"],
+            int(row["PARTITION"]),
+            number(row["CURRENT-OFFSET"]),
+            None,
+            number(row["LOG-END-OFFSET"]),
+            number(row["LAG"]),
+            number(row.get("LEADER-EPOCH")),
+            None,
+            word(row["CONSUMER-ID"]),
+            word(row["HOST"]),
+            word(row["CLIENT-ID"]),
+            None,
+            "ok",
         )
         for row in table
-    ]  # fmt: skip
+    ]
 
 
 def _assignment(text: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -89,17 +100,28 @@ def described(name: str, table: list[dict[str, str]], state: str = "Stable") -> 
         upgraded = {"true": False, "false": True}.get(row.get("UPGRADED", ""))
         members.append(
             Member(
-                row["CONSUMER-ID"], row.get("GROUP-INSTANCE-ID") or None, row["CLIENT-ID"],
-                row["HOST"], assignment, None, epoch=number(row.get("CURRENT-EPOCH")),
+                row["CONSUMER-ID"],
+                row.get("GROUP-INSTANCE-ID") or None,
+                row["CLIENT-ID"],
+                row["HOST"],
+                assignment,
+                None,
+                epoch=number(row.get("CURRENT-EPOCH")),
                 target=_assignment(row["TARGET-ASSIGNMENT"]) if modern else None,
                 is_classic=upgraded,
             )
-        )  # fmt: skip
+        )
     epochs = [number(row.get("TARGET-EPOCH")) for row in table]
     return GroupDescription(
-        name, None, state, "consumer", "range", None, tuple(members),
+        name,
+        None,
+        state,
+        "consumer",
+        "range",
+        None,
+        tuple(members),
         assignment_epoch=epochs[0] if epochs else None,
-    )  # fmt: skip
+    )
 
 
 def state_of(row: dict[str, str]) -> GroupDescription:
@@ -108,10 +130,16 @@ def state_of(row: dict[str, str]) -> GroupDescription:
     strategy = row["ASSIGNMENT-STRATEGY"]
     member = Member("m", None, "c", "h", (), None)
     return GroupDescription(
-        row["GROUP"], None, row["STATE"], "consumer", "" if strategy == "-" else strategy,
-        Broker(int(broker_id), host, int(port)), (member,) * int(row["#MEMBERS"]),
-        number(row.get("GROUP-EPOCH")), number(row.get("TARGET-ASSIGNMENT-EPOCH")),
-    )  # fmt: skip
+        row["GROUP"],
+        None,
+        row["STATE"],
+        "consumer",
+        "" if strategy == "-" else strategy,
+        Broker(int(broker_id), host, int(port)),
+        (member,) * int(row["#MEMBERS"]),
+        number(row.get("GROUP-EPOCH")),
+        number(row.get("TARGET-ASSIGNMENT-EPOCH")),
+    )
 
 
 def deletions(stdout: str, codes: dict[str, tuple[int, str]]) -> list[OffsetDeletion]:

@@ -15,21 +15,51 @@ NOW_MS = 1_795_265_000_000
 
 def facts(**changes: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "rules": "4.1", "retention_ms": 7 * DAY_MS, "check_interval_ms": 600_000,
-        "as_of_ms": NOW_MS, "live_groups": 3, "live_offsets": 12, "due_now": 1, "next_24h": 5,
-        "next_7d": 9, "never": 3, "untold": 0, "overdue": 0, "overdue_partitions": [],
+        "rules": "4.1",
+        "retention_ms": 7 * DAY_MS,
+        "check_interval_ms": 600_000,
+        "as_of_ms": NOW_MS,
+        "live_groups": 3,
+        "live_offsets": 12,
+        "due_now": 1,
+        "next_24h": 5,
+        "next_7d": 9,
+        "never": 3,
+        "untold": 0,
+        "overdue": 0,
+        "overdue_partitions": [],
         "groups_by_state": [],
-        "next_days": [], "expiring_next": [], "largest_families": [], "growth": [], "whatif": [],
-        "removals": [], "wrote": [],
-        "quality": {"files": 2, "bytes": 1_500, "records": 30, "decoded": 30, "skipped": 0,
-                    "damaged_files": 0, "problem_files": []},
-    }  # fmt: skip
+        "next_days": [],
+        "expiring_next": [],
+        "largest_families": [],
+        "growth": [],
+        "whatif": [],
+        "removals": [],
+        "wrote": [],
+        "quality": {
+            "files": 2,
+            "bytes": 1_500,
+            "records": 30,
+            "decoded": 30,
+            "skipped": 0,
+            "damaged_files": 0,
+            "problem_files": [],
+        },
+    }
     return found | changes
 
 
 def expiring(name: str, groups: int = 1) -> dict[str, Any]:
-    return {"family": name, "groups": groups, "offsets": 1_234_567, "due_now": 0, "next_24h": 1,
-            "next_7d": 2, "never": 0, "next_expiry_ms": NOW_MS + 1}  # fmt: skip
+    return {
+        "family": name,
+        "groups": groups,
+        "offsets": 1_234_567,
+        "due_now": 0,
+        "next_24h": 1,
+        "next_7d": 2,
+        "never": 0,
+        "next_expiry_ms": NOW_MS + 1,
+    }
 
 
 def test_the_first_lines_say_it_all() -> None:
@@ -86,9 +116,16 @@ def test_sparklines_fit(values: list[int], columns: int, line: str) -> None:
 
 
 def test_scenarios_stand_side_by_side() -> None:
-    row = {"rules": "4.1", "retention_ms": 3 * DAY_MS, "check_interval_ms": 600_000,
-           "removed_offsets": 70, "missed_offsets": 6, "removed_groups": 5, "live_offsets": 40,
-           "next_offsets": 4}  # fmt: skip
+    row = {
+        "rules": "4.1",
+        "retention_ms": 3 * DAY_MS,
+        "check_interval_ms": 600_000,
+        "removed_offsets": 70,
+        "missed_offsets": 6,
+        "removed_groups": 5,
+        "live_offsets": 40,
+        "next_offsets": 4,
+    }
     lines = render(facts(whatif=[row]), Page()).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("What if"))
     assert lines[at + 1].split()[-5:] == ["REMOVED", "MISSED", "GROUPS", "LIVE", "NEXT"]
@@ -101,8 +138,17 @@ def test_overdue_is_said_where_it_is_seen() -> None:
 
 
 def test_what_nobody_told_is_not_guessed() -> None:
-    kind = {"group_type": None, "group_state": None, "groups": 2, "offsets": 5, "due_now": 0,
-            "next_24h": 0, "next_7d": 0, "never": 0, "untold": 5}  # fmt: skip
+    kind = {
+        "group_type": None,
+        "group_state": None,
+        "groups": 2,
+        "offsets": 5,
+        "due_now": 0,
+        "next_24h": 0,
+        "next_7d": 0,
+        "never": 0,
+        "untold": 5,
+    }
     orphans = kind | {"groups": 1, "offsets": 3, "untold": 0}
     gone = {"cause": None, "of_offset": True, "removals": 7, "max_latency_ms": None}
     text = render(

@@ -31,10 +31,18 @@ class Tty(io.StringIO):
 
 def row(table: str, name: str) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "group": name, "topic": name, "family": name, "path": f"/data/{name}", "rule": "commit",
-        "group_type": "consumer", "group_state": "Stable", "cause": "group-empty", "rules": "4.1",
-        "topic_id": "qn3-qaUyTFi7B5H1zQhvbw", "protocol_type": "consumer",
-    }  # fmt: skip
+        "group": name,
+        "topic": name,
+        "family": name,
+        "path": f"/data/{name}",
+        "rule": "commit",
+        "group_type": "consumer",
+        "group_state": "Stable",
+        "cause": "group-empty",
+        "rules": "4.1",
+        "topic_id": "qn3-qaUyTFi7B5H1zQhvbw",
+        "protocol_type": "consumer",
+    }
     for column, kind in schema.TABLES[table].columns:
         if kind == "boolean":
             values[column] = False
@@ -89,12 +97,31 @@ def test_wide_enough_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("table", "row", "shown"),
     [
-        ("gaps", {"family": "f", "groups": 1, "keys": 2, "longest_gap_ms": 90_000,
-                  "safe_retention_ms": 60_001}, ["f", "1", "2", "1m 30s", "1m"]),
-        ("writers", {"bucket_ms": NOW_MS, "family": "f", "groups": 1, "commits": 2, "records": 3,
-                     "bytes": 4}, ["2026-11-21", "12:43:20Z", "f", "1", "2", "3", "4"]),
+        (
+            "gaps",
+            {
+                "family": "f",
+                "groups": 1,
+                "keys": 2,
+                "longest_gap_ms": 90_000,
+                "safe_retention_ms": 60_001,
+            },
+            ["f", "1", "2", "1m 30s", "1m"],
+        ),
+        (
+            "writers",
+            {
+                "bucket_ms": NOW_MS,
+                "family": "f",
+                "groups": 1,
+                "commits": 2,
+                "records": 3,
+                "bytes": 4,
+            },
+            ["2026-11-21", "12:43:20Z", "f", "1", "2", "3", "4"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_lengths_of_time_and_moments(table: str, row: dict[str, Any], shown: list[str]) -> None:
     class Found:
         def rows(self, *_: object) -> Any:

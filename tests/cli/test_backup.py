@@ -244,10 +244,16 @@ def test_differences(place: Place) -> None:
     commit(place.bootstrap, fresh, {(place.topic, 0): 2})
     found = place.diff()
     assert found.status == 5
-    expected = sorted([
-        (fresh, 0, "new"), (place.living, 0, "vanished"), (place.one, 0, "went-backwards"),
-        (place.one, 1, "moved"), (place.two, 0, "new"), (place.two, 1, "changed"),
-    ])  # fmt: skip
+    expected = sorted(
+        [
+            (fresh, 0, "new"),
+            (place.living, 0, "vanished"),
+            (place.one, 0, "went-backwards"),
+            (place.one, 1, "moved"),
+            (place.two, 0, "new"),
+            (place.two, 1, "changed"),
+        ]
+    )
     assert kinds(found) == expected
     row = next(row for row in found.rows if row["status"] == "went-backwards")
     assert (row["old_offset"], row["new_offset"], row["difference"]) == (3, 1, -2)
@@ -319,7 +325,7 @@ def test_unknown_groups_are_errors_of_their_own(place: Place) -> None:
         (["diff"], "diff of two clusters takes --group"),
         (["diff", "a", "b", "c"], "two things"),
     ],
-)  # fmt: skip
+)
 def test_usage(tmp_path: Path, argv: list[str], says: str) -> None:
     (tmp_path / "there").write_text("hello\n")
     words = [word.format(tmp=tmp_path) for word in argv]

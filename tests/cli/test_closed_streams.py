@@ -17,9 +17,14 @@ NOBODY = "--list --bootstrap-server 127.0.0.1:1 --timeout 300"
 
 def _run(line: str, redirection: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        f"{sys.executable} -m kgtool.cli {line} {redirection}", shell=True, cwd=ROOT,
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        f"{sys.executable} -m kgtool.cli {line} {redirection}",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("line", ["--version", "--help", "list --help", "history --help"])

@@ -77,8 +77,12 @@ class TestList:
         document = kgtool("list", "-o", "json").json
         assert document["cluster_id"] == "cluster-1"
         assert document["results"][3] == {
-            "group": "old", "type": None, "state": None, "protocol_type": "", "coordinator": 1,
-        }  # fmt: skip
+            "group": "old",
+            "type": None,
+            "state": None,
+            "protocol_type": "",
+            "coordinator": 1,
+        }
 
     def test_filters_reach_the_brokers(self, kgtool: Kgtool, canned: Canned) -> None:
         asked: list[Any] = []
@@ -201,9 +205,16 @@ class TestDescribe:
 
     def test_json_of_members_and_state(self, kgtool: Kgtool, canned: Canned) -> None:
         member = Member(
-            "m-1", "i-1", "c", "/10.0.0.1", (("t", (0, 1)),), ("t",), epoch=4,
-            target=(("t", (0, 1)),), is_classic=False,
-        )  # fmt: skip
+            "m-1",
+            "i-1",
+            "c",
+            "/10.0.0.1",
+            (("t", (0, 1)),),
+            ("t",),
+            epoch=4,
+            target=(("t", (0, 1)),),
+            is_classic=False,
+        )
         group = GroupDescription(
             "g", "consumer", "Stable", "consumer", "uniform", BROKER, (member,), 5, 4
         )
@@ -211,20 +222,32 @@ class TestDescribe:
         members = kgtool("describe", "--group", "g", "--members", "-o", "json").json["results"]
         assert members == [
             {
-                "group": "g", "consumer_id": "m-1", "group_instance_id": "i-1",
-                "host": "/10.0.0.1", "client_id": "c", "partitions": 2, "current_epoch": 4,
-                "current_assignment": "t:0,1", "target_epoch": 4, "target_assignment": "t:0,1",
+                "group": "g",
+                "consumer_id": "m-1",
+                "group_instance_id": "i-1",
+                "host": "/10.0.0.1",
+                "client_id": "c",
+                "partitions": 2,
+                "current_epoch": 4,
+                "current_assignment": "t:0,1",
+                "target_epoch": 4,
+                "target_assignment": "t:0,1",
                 "upgraded": None,
             }
-        ]  # fmt: skip
+        ]
         states = kgtool("describe", "--group", "g", "--state", "-o", "json").json["results"]
         assert states == [
             {
-                "group": "g", "coordinator": "b1:9092", "coordinator_id": 1,
-                "assignment_strategy": "uniform", "state": "Stable", "group_epoch": 5,
-                "target_assignment_epoch": 4, "members": 1,
+                "group": "g",
+                "coordinator": "b1:9092",
+                "coordinator_id": 1,
+                "assignment_strategy": "uniform",
+                "state": "Stable",
+                "group_epoch": 5,
+                "target_assignment_epoch": 4,
+                "members": 1,
             }
-        ]  # fmt: skip
+        ]
 
 
 def _emitting(found: list[GroupOffsets]) -> Callable[..., list[GroupOffsets]]:
@@ -268,8 +291,10 @@ class TestDelete:
         calls = self._canned(canned, {"g1": None, "g2": None})
         result = kgtool("--delete", "--group", "g1", "--group", "g2", "--group", "g1")
         assert result == (
-            0, "Deletion of requested consumer groups ('g1', 'g2') was successful.\n", "",
-        )  # fmt: skip
+            0,
+            "Deletion of requested consumer groups ('g1', 'g2') was successful.\n",
+            "",
+        )
         assert calls == [(["g1", "g2"], False)]
 
     def test_some_fail(self, kgtool: Kgtool, canned: Canned) -> None:
@@ -301,12 +326,16 @@ class TestDelete:
         self._canned(canned, {})
         canned(listing__list_groups=Listing([], []))
         assert kgtool("--delete", "--all-groups") == (
-            0, "Deletion of requested consumer groups () was successful.\n", "",
-        )  # fmt: skip
+            0,
+            "Deletion of requested consumer groups () was successful.\n",
+            "",
+        )
         # Was: the same sentence.
         assert kgtool("--delete", "--all-groups", "--dry-run") == (
-            0, "Dry run: no consumer group would be deleted.\n", "",
-        )  # fmt: skip
+            0,
+            "Dry run: no consumer group would be deleted.\n",
+            "",
+        )
 
     @pytest.mark.parametrize("argv", [["--delete"], ["delete"], ["delete", "--yes"]])
     def test_dry_run_deletes_nothing(self, kgtool: Kgtool, canned: Canned, argv: list[str]) -> None:
@@ -344,9 +373,10 @@ class TestDeleteOffsets:
             return OffsetsPlan(foreseen, agreed, dict.fromkeys(requests, had), {})
 
         canned(
-            offset_delete__delete_offsets=delete, offset_delete__plan_offset_deletions=plan,
+            offset_delete__delete_offsets=delete,
+            offset_delete__plan_offset_deletions=plan,
             offset_delete__ends_of={TopicPartition("t", 0): LogEnds(0, 9)},
-        )  # fmt: skip
+        )
         return calls
 
     def test_success(self, kgtool: Kgtool, canned: Canned) -> None:

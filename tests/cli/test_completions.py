@@ -93,8 +93,14 @@ def shell(request: pytest.FixtureRequest, path: str, tmp_path: Path) -> Iterator
     name: str = request.param
     _shell(name)
     (tmp_path / "a-file.properties").write_text("")
-    environ = {"PATH": path, "HOME": str(tmp_path), "TERM": "dumb", "INPUTRC": "/dev/null",
-               "ZDOTDIR": str(tmp_path), **PATIENT}  # fmt: skip
+    environ = {
+        "PATH": path,
+        "HOME": str(tmp_path),
+        "TERM": "dumb",
+        "INPUTRC": "/dev/null",
+        "ZDOTDIR": str(tmp_path),
+        **PATIENT,
+    }
     if name == "bash":
         (tmp_path / "rc").write_text(BASH)
         argv = ["bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), "-i"]
@@ -114,8 +120,10 @@ class TestBashAndZsh:
             ("kgtool delete-\t", ["delete-offsets"]),
             ("kgtool describe --laggi\t", ["describe", "--lagging"]),
             ("kgtool describe --lagging --read-c\t", ["describe", "--lagging", "--read-committed"]),
-            ("kgtool --bootstrap-server b:9092 desc\t",
-             ["--bootstrap-server", "b:9092", "describe"]),
+            (
+                "kgtool --bootstrap-server b:9092 desc\t",
+                ["--bootstrap-server", "b:9092", "describe"],
+            ),
             ("kgtool describe --group list --memb\t", ["describe", "--group", "list", "--members"]),
             ("kgtool list -o nd\t", ["list", "-o", "ndjson"]),
             ("kgtool list --output nd\t", ["list", "--output", "ndjson"]),
@@ -124,8 +132,10 @@ class TestBashAndZsh:
             ("kgtool list --type shar\t", ["list", "--type", "share"]),
             ("kgtool list --type classic,shar\t", ["list", "--type", "classic,share"]),
             ("kgtool describe --sort client\t", ["describe", "--sort", "client_id"]),
-            ("kgtool describe --columns group,client\t",
-             ["describe", "--columns", "group,client_id"]),
+            (
+                "kgtool describe --columns group,client\t",
+                ["describe", "--columns", "group,client_id"],
+            ),
             ("kgtool sandbox stat\t", ["sandbox", "status"]),
             ("kgtool help desc\t", ["help", "describe"]),
             ("kgtool man coor\t", ["man", "coordinator"]),
@@ -133,10 +143,12 @@ class TestBashAndZsh:
             ("kgtool --delete-o\t", ["--delete-offsets"]),
             ("kgtool --describe --all-g\t", ["--describe", "--all-groups"]),
             ("kgtool --list --state Em\t", ["--list", "--state", "Empty"]),
-            ("kgtool list --command-config a-f\t",
-             ["list", "--command-config", "a-file.properties"]),
+            (
+                "kgtool list --command-config a-f\t",
+                ["list", "--command-config", "a-file.properties"],
+            ),
         ],
-    )  # fmt: skip
+    )
     def test_one_candidate(self, shell: Shell, line: str, words: list[str]) -> None:
         assert shell.words(line) == words
 
@@ -158,18 +170,30 @@ class TestBashAndZsh:
         assert shell.words(f"{typed}{prefix}\\ a\t") == ["describe", *server, "--group", odd]
         typed = f"kgtool --bootstrap-server={bootstrap} --delete-offsets --topic "
         assert shell.words(f"{typed}{topic[:-3]}\t") == [
-            f"--bootstrap-server={bootstrap}", "--delete-offsets", "--topic", topic,
-        ]  # fmt: skip
+            f"--bootstrap-server={bootstrap}",
+            "--delete-offsets",
+            "--topic",
+            topic,
+        ]
 
 
 class TestFish:
     def _offered(self, path: str, home: Path, line: str) -> dict[str, str]:
         done = subprocess.run(
-            [_shell("fish"), "--no-config", "-c",
-             f"source {COMPLETIONS / 'kgtool.fish'}; complete -C $argv[1]", line],
+            [
+                _shell("fish"),
+                "--no-config",
+                "-c",
+                f"source {COMPLETIONS / 'kgtool.fish'}; complete -C $argv[1]",
+                line,
+            ],
             env={"PATH": path, "HOME": str(home), "LC_ALL": "C.UTF-8", **PATIENT},
-            capture_output=True, text=True, timeout=120, check=True, cwd=home,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+            cwd=home,
+        )
         assert done.stderr == ""
         pairs = [entry.partition("\t") for entry in done.stdout.splitlines()]
         return {name: text for name, _, text in pairs}
@@ -219,8 +243,11 @@ def names(kind: str, *words: str, **env: str) -> run.Result:
 
 class TestNames:
     def test_contexts(self, tmp_path: Path) -> None:
-        env = {"KGTOOL_CONFIG_DIR": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path),
-               "HOME": str(tmp_path)}  # fmt: skip
+        env = {
+            "KGTOOL_CONFIG_DIR": str(tmp_path),
+            "XDG_CONFIG_HOME": str(tmp_path),
+            "HOME": str(tmp_path),
+        }
         assert names("contexts", **env, **PATIENT) == (0, "", "")
         for name in ("dev", "prod-eu"):
             argv = ["context", "add", name, "--bootstrap-server", "127.0.0.1:1"]

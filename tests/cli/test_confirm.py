@@ -34,9 +34,15 @@ def _answer(
     master, slave = pty.openpty()
     try:
         process = subprocess.Popen(
-            run.command_line(*argv), stdin=slave, stderr=slave, stdout=subprocess.PIPE, text=True,
-            cwd=run.ROOT, start_new_session=True, preexec_fn=_own_terminal,
-        )  # fmt: skip
+            run.command_line(*argv),
+            stdin=slave,
+            stderr=slave,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=run.ROOT,
+            start_new_session=True,
+            preexec_fn=_own_terminal,
+        )
         os.close(slave)
         screen = b""
         if is_asked:
@@ -113,8 +119,9 @@ def test_yes_deletes_the_offsets(bootstrap: str, group: tuple[str, str]) -> None
     assert clients.committed(bootstrap, name) == {(topic, 0): 0}
 
 
-@pytest.mark.parametrize(("answer", "status"), [(b"n\n", 1), (b"\n", 1), (b"\x04", 1),
-                                                (CTRL_C, 130)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "status"), [(b"n\n", 1), (b"\n", 1), (b"\x04", 1), (CTRL_C, 130)]
+)
 def test_anything_else_deletes_nothing(
     bootstrap: str, group: tuple[str, str], answer: bytes, status: int
 ) -> None:

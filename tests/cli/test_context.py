@@ -35,12 +35,14 @@ def test_add_list_use_remove(context: Callable[..., Result]) -> None:
     assert context("add", "prod-eu", "--bootstrap-server", "b1:1,b2:1").status == 0
     listed = context("list", "-o", "json").json["results"]
     assert [(row["context"], row["protected"], row["current"]) for row in listed] == [
-        ("dev", False, False), ("prod-eu", True, False),
-    ]  # fmt: skip
+        ("dev", False, False),
+        ("prod-eu", True, False),
+    ]
     assert context("use", "dev").status == 0
     assert [row["current"] for row in context("list", "-o", "json").json["results"]] == [
-        True, False,
-    ]  # fmt: skip
+        True,
+        False,
+    ]
     assert context("use", "--none").status == 0
     assert load().current is None
     assert context("remove", "dev").status == 0
@@ -59,14 +61,20 @@ def test_a_name_is_not_taken_by_accident(context: Callable[..., Result]) -> None
 
 
 SECRETS: dict[str, list[str]] = {
-    "a password": ["--user", "a", "--password", "h1dden",
-                   "--property", "security.protocol=SASL_SSL"],
+    "a password": [
+        "--user",
+        "a",
+        "--password",
+        "h1dden",
+        "--property",
+        "security.protocol=SASL_SSL",
+    ],
     "a secret": ["--secret", "ssl.key.password=h1dden"],
     "a secret property": ["--property", "ssl.key.password=h1dden"],
     "a JAAS line": ["--property", 'sasl.jaas.config=x.Y required password="h1dden";'],
     "an odd word": ["--property", "=h1dden"],
     "an odd secret": ["--secret", "env:h1dden"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("options", SECRETS.values(), ids=SECRETS)
@@ -102,16 +110,30 @@ def test_a_variable_in_a_jaas_line_is_no_secret(context: Callable[..., Result]) 
 
 def test_a_misspelt_property_is_pointed_out(context: Callable[..., Result]) -> None:
     added = context(
-        "add", "a", "--bootstrap-server", "b:1", "--property", "sasl.mechansim=PLAIN",
-        "--secret", "ssl.truststore.passwort=env:P",
-    )  # fmt: skip
+        "add",
+        "a",
+        "--bootstrap-server",
+        "b:1",
+        "--property",
+        "sasl.mechansim=PLAIN",
+        "--secret",
+        "ssl.truststore.passwort=env:P",
+    )
     assert added.status == 0
     assert "Is sasl.mechanism meant?" in added.err
     assert "Is ssl.truststore.password meant?" in added.err
     good = context(
-        "add", "b", "--bootstrap-server", "b:1", "--property", "security.protocol=SASL_SSL",
-        "--user", "u", "--password", "env:P",
-    )  # fmt: skip
+        "add",
+        "b",
+        "--bootstrap-server",
+        "b:1",
+        "--property",
+        "security.protocol=SASL_SSL",
+        "--user",
+        "u",
+        "--password",
+        "env:P",
+    )
     assert good.err == ""
 
 
@@ -121,9 +143,12 @@ def test_a_misspelt_property_is_pointed_out(context: Callable[..., Result]) -> N
 @pytest.mark.broker
 @pytest.mark.parametrize("form", [["list"], ["--list"]], ids=["subcommand", "drop-in"])
 def test_a_context_is_enough(
-    kafka: Sandbox, context: Callable[..., Result], capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch, form: list[str],
-) -> None:  # fmt: skip
+    kafka: Sandbox,
+    context: Callable[..., Result],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    form: list[str],
+) -> None:
     context("add", "dev", "--bootstrap-server", kafka.bootstrap)
     assert call(capsys, *form).status == 2, "it is not in use yet"
     assert call(capsys, "--context", "dev", *form).status == 0
@@ -195,10 +220,24 @@ def test_an_unprotected_context_asks_once(kafka: Sandbox, context: Callable[...,
 
 
 def test_show_and_rename(context: Callable[..., Result]) -> None:
-    assert context(
-        "add", "dev", "--bootstrap-server", "b:1", "--user", "alice", "--password", "env:SECRET",
-        "--property", "security.protocol=SASL_SSL", "--property", "sasl.mechanism=PLAIN", "--use",
-    ).status == 0  # fmt: skip
+    assert (
+        context(
+            "add",
+            "dev",
+            "--bootstrap-server",
+            "b:1",
+            "--user",
+            "alice",
+            "--password",
+            "env:SECRET",
+            "--property",
+            "security.protocol=SASL_SSL",
+            "--property",
+            "sasl.mechanism=PLAIN",
+            "--use",
+        ).status
+        == 0
+    )
     shown = context("show")
     assert (shown.status, shown.err) == (0, "")
     assert "secrets         password=env:SECRET" in shown.out.splitlines()

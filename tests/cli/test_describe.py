@@ -103,8 +103,10 @@ class TestRows:
     @pytest.mark.usefixtures("two")
     def test_totals(self, kgtool: Kgtool, form: list[str]) -> None:
         rows = kgtool(*form, *GROUPS, "--totals", "-o", "json").json["results"]
-        known = [(r["group"], r["topic"], r["partitions"], r["lagging"], r["unknown"], r["lag"])
-                 for r in rows]  # fmt: skip
+        known = [
+            (r["group"], r["topic"], r["partitions"], r["lagging"], r["unknown"], r["lag"])
+            for r in rows
+        ]
         assert known == [
             ("a", "t", 4, 1, 1, 5),  # a commit beyond the end takes nothing away
             ("b", "t", 2, 2, 0, 8),
@@ -218,9 +220,12 @@ class TestOtherViews:
                 name, "classic", state, "consumer", "range", Broker(1, "b1", 9092), members
             )
 
-        canned(groups__describe_groups=[
-            group("full", self.MEMBERS, "Stable"), group("none", (), "Empty"),
-        ])  # fmt: skip
+        canned(
+            groups__describe_groups=[
+                group("full", self.MEMBERS, "Stable"),
+                group("none", (), "Empty"),
+            ]
+        )
 
     def test_members_are_one_table(self, kgtool: Kgtool, canned: Canned) -> None:
         self._canned(canned)
@@ -243,8 +248,15 @@ class TestOtherViews:
             ["full", "Classic", "b1:9092 (1)", "range", "Stable", "3"],
             ["none", "Classic", "b1:9092 (1)", "range", "Empty", "0"],
         ]
-        rows = kgtool("describe", *GROUPS, "--state", "--columns", "coordinator-id,state,#members",
-                      "-o", "json").json["results"]  # fmt: skip
+        rows = kgtool(
+            "describe",
+            *GROUPS,
+            "--state",
+            "--columns",
+            "coordinator-id,state,#members",
+            "-o",
+            "json",
+        ).json["results"]
         assert rows[0] == {"coordinator_id": 1, "state": "Stable", "members": 3}
 
     def test_list(self, kgtool: Kgtool, canned: Canned) -> None:
@@ -255,8 +267,10 @@ class TestOtherViews:
         canned(listing__list_groups=Listing(listed, []))
         result = kgtool("list", "--columns", "coordinator,group", "--sort", "coordinator")
         assert [line.split() for line in result.out.splitlines()] == [
-            ["COORDINATOR", "GROUP"], ["1", "b"], ["2", "a"],
-        ]  # fmt: skip
+            ["COORDINATOR", "GROUP"],
+            ["1", "b"],
+            ["2", "a"],
+        ]
         rows = kgtool("list", "--sort", "type", "--columns", "type", "-o", "json").json["results"]
         assert rows == [{"type": "classic"}, {"type": "share"}]
         assert kgtool("list", "--sort", "lag").status == 2
@@ -288,8 +302,9 @@ class TestPrometheus:
         assert lags == [({**where, "group": "a"}, 0), (where, 5)]
         assert [value for _, value in metrics["kgtool_group_committed_offset"]] == [10, 10, 10]
         assert metrics["kgtool_log_end_offset"][0] == (
-            {**common, "topic": "t", "partition": "0"}, 15,
-        )  # fmt: skip
+            {**common, "topic": "t", "partition": "0"},
+            15,
+        )
         assert ({**common, "group": "a", "state": "Stable", "type": "classic"}, 1) in metrics[
             "kgtool_group_state"
         ]
@@ -372,10 +387,17 @@ def _parse_metrics(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 ROW: dict[str, Any] = {
-    "group": "console-consumer-12345", "topic": "orders", "partition": 0,
-    "current_offset": 5, "log_end_offset": 9, "lag": 4, "member_id": "m" * 40,
-    "host": "/10.20.30.40", "client_id": "client-1", "status": "ok",
-}  # fmt: skip
+    "group": "console-consumer-12345",
+    "topic": "orders",
+    "partition": 0,
+    "current_offset": 5,
+    "log_end_offset": 9,
+    "lag": 4,
+    "member_id": "m" * 40,
+    "host": "/10.20.30.40",
+    "client_id": "client-1",
+    "status": "ok",
+}
 SHOWN = [column for column in OFFSETS if column.key in ROW]
 
 
@@ -433,9 +455,7 @@ class TestTables:
     def test_wide_characters_take_two_columns(self) -> None:
         rows = [{"group": "日本語", "lag": 1}, {"group": "plain", "lag": 22}]
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
-        assert tables.draw(shown, rows).splitlines() == [
-            "GROUP   LAG", "日本語  1", "plain   22",
-        ]  # fmt: skip
+        assert tables.draw(shown, rows).splitlines() == ["GROUP   LAG", "日本語  1", "plain   22"]
         assert terminal.shorten("日本語", 5) == "日本…"
         assert terminal.shorten("日本語", 4) == "日…"
 
@@ -532,8 +552,13 @@ class TestWatch:
         result = kgtool("describe", "--group", "g", "--watch", "0.01", "-o", "ndjson")
         rows = [json.loads(line) for line in result.out.splitlines()]
         assert [(row["partition"], row["change"]) for row in rows] == [
-            (0, None), (1, None), (0, None), (1, "gone"), (0, "lag -1"), (1, "new"),
-        ]  # fmt: skip
+            (0, None),
+            (1, None),
+            (0, None),
+            (1, "gone"),
+            (0, "lag -1"),
+            (1, "new"),
+        ]
         assert all(abs(row["looked_at_ms"] - rows[0]["looked_at_ms"]) < 60_000 for row in rows)
 
     def test_what_failed_is_a_row_too(self, kgtool: Kgtool, canned: Canned) -> None:

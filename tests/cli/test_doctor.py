@@ -81,10 +81,12 @@ def test_it_fits_whatever_is_in_it(kgtool: Kgtool, diagnosed: Callable[..., None
     """Only a name that is longer than the line itself sticks out."""
     long = "n" * 200
     diagnosed(
-        ghost(1), ghost(2, "a-name-of-thirty-characters-01", "another-name-of-thirty-chars-02"),
-        ghost(3, long), ghost(4, topic="word " * 30),
+        ghost(1),
+        ghost(2, "a-name-of-thirty-characters-01", "another-name-of-thirty-chars-02"),
+        ghost(3, long),
+        ghost(4, topic="word " * 30),
         *(Finding(kind, "note", "detail " * 40, {}) for kind in KINDS),
-    )  # fmt: skip
+    )
     for line in kgtool("doctor").out.splitlines():
         assert len(line) <= 80 or long in line or "word word" in line, line
 
@@ -107,9 +109,10 @@ def test_the_connection_is_part_of_the_command(
     acl = ("kafka-acls.sh", "--add", "--allow-principal", "User:YOU", "--topic", "t")
     abort = ("kafka-transactions.sh", "abort", "--topic", "t")
     diagnosed(
-        ghost(1), Finding("denied", "note", "no", {}, acl),
+        ghost(1),
+        Finding("denied", "note", "no", {}, acl),
         Finding("pending-transaction", "problem", "no", {}, abort),
-    )  # fmt: skip
+    )
     result = kgtool("doctor", "--command-config", str(config), "-o", "json")
     ours, acls, kafkas = (shlex.split(row["fix"]) for row in result.json["results"])
     reach = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]

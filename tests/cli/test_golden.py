@@ -28,11 +28,29 @@ from tests.cli.test_commands import _emitting
 GOLDEN = Path(__file__).parents[1] / "data" / "cli" / "golden"
 
 MEMBERS = (
-    Member("app-1-5f2c", "pod-1", "app-1", "/10.0.0.1", (("orders", (0, 1)),), ("orders",),
-           epoch=4, target=(("orders", (0, 1)),), is_classic=False),
-    Member("app-2-77aa", None, "app-2", "/10.0.0.2", (("orders", (2,)),), ("orders",),
-           epoch=4, target=(("orders", (2,)),), is_classic=False),
-)  # fmt: skip
+    Member(
+        "app-1-5f2c",
+        "pod-1",
+        "app-1",
+        "/10.0.0.1",
+        (("orders", (0, 1)),),
+        ("orders",),
+        epoch=4,
+        target=(("orders", (0, 1)),),
+        is_classic=False,
+    ),
+    Member(
+        "app-2-77aa",
+        None,
+        "app-2",
+        "/10.0.0.2",
+        (("orders", (2,)),),
+        ("orders",),
+        epoch=4,
+        target=(("orders", (2,)),),
+        is_classic=False,
+    ),
+)
 LIVE = GroupDescription(
     "billing", "consumer", "Stable", "consumer", "uniform", Broker(1, "b1", 9092), MEMBERS, 5, 4
 )
@@ -42,23 +60,56 @@ EMPTY = GroupDescription("reporting", "classic", "Empty", "consumer", "", Broker
 def _row(group: str, partition: int, offset: int | None, end: int | None, **more: Any) -> OffsetRow:
     known = offset is not None and end is not None
     return OffsetRow(
-        group, more.pop("topic", "orders"), partition, offset, 0, end,
-        end - offset if known else None, 3, "", more.pop("member_id", None),
-        more.pop("host", None), more.pop("client_id", None), True, more.pop("status", "ok"), **more,
-    )  # fmt: skip
+        group,
+        more.pop("topic", "orders"),
+        partition,
+        offset,
+        0,
+        end,
+        end - offset if known else None,
+        3,
+        "",
+        more.pop("member_id", None),
+        more.pop("host", None),
+        more.pop("client_id", None),
+        True,
+        more.pop("status", "ok"),
+        **more,
+    )
 
 
 OFFSETS = [
-    GroupOffsets(LIVE, [
-        _row("billing", 0, 100, 120, member_id="app-1-5f2c", host="/10.0.0.1", client_id="app-1",
-             lag_ms=61_500, last_stable_offset=115),
-        _row("billing", 1, None, 7, member_id="app-1-5f2c", host="/10.0.0.1", client_id="app-1",
-             status="no-commit"),
-        _row("billing", 2, 40, 40, member_id="app-2-77aa", host="/10.0.0.2", client_id="app-2"),
-        _row("billing", 0, 90, 50, topic="naïve\x1b[31m 日本", status="beyond-end"),
-    ], []),
+    GroupOffsets(
+        LIVE,
+        [
+            _row(
+                "billing",
+                0,
+                100,
+                120,
+                member_id="app-1-5f2c",
+                host="/10.0.0.1",
+                client_id="app-1",
+                lag_ms=61_500,
+                last_stable_offset=115,
+            ),
+            _row(
+                "billing",
+                1,
+                None,
+                7,
+                member_id="app-1-5f2c",
+                host="/10.0.0.1",
+                client_id="app-1",
+                status="no-commit",
+            ),
+            _row("billing", 2, 40, 40, member_id="app-2-77aa", host="/10.0.0.2", client_id="app-2"),
+            _row("billing", 0, 90, 50, topic="naïve\x1b[31m 日本", status="beyond-end"),
+        ],
+        [],
+    ),
     GroupOffsets(EMPTY, [_row("reporting", 10, 5, 1005, lag_ms=200_000_000)], []),
-]  # fmt: skip
+]
 
 BOTH = ["--group", "billing", "--group", "reporting"]
 RUNS = {

@@ -30,9 +30,13 @@ Kgtool = Callable[..., Result]
 @pytest.mark.parametrize("module", ["kgtool", "kgtool.cli"])
 def test_as_a_module(module: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", module, "--version"], cwd=run.ROOT, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", module, "--version"],
+        cwd=run.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, f"kgtool {__version__}\n")
 
 
@@ -110,17 +114,20 @@ class TestUnreachable:
     @pytest.mark.parametrize(
         "argv",
         [
-            ["--list"], ["--describe", "--all-groups"], ["--describe", "--group", "g", "--state"],
-            ["--delete", "--group", "g"], ["--delete-offsets", "--group", "g", "--topic", "t"],
-            ["list"], ["describe", "--group", "g"], ["delete", "--group", "g", "--yes"],
+            ["--list"],
+            ["--describe", "--all-groups"],
+            ["--describe", "--group", "g", "--state"],
+            ["--delete", "--group", "g"],
+            ["--delete-offsets", "--group", "g", "--topic", "t"],
+            ["list"],
+            ["describe", "--group", "g"],
+            ["delete", "--group", "g", "--yes"],
             ["delete-offsets", "--group", "g", "--topic", "t", "--yes"],
         ],
-    )  # fmt: skip
+    )
     def test_is_4_and_one_line(self, kgtool: Kgtool, argv: list[str]) -> None:
         result = kgtool(*argv)
-        assert result == (
-            4, "", "Error: Nothing listens on 127.0.0.1:1. Check the port.\n",
-        )  # fmt: skip
+        assert result == (4, "", "Error: Nothing listens on 127.0.0.1:1. Check the port.\n")
         document = kgtool(*argv, "-o", "json").json
         assert document["command"] == argv[0].removeprefix("--")
         assert document["results"] == []
@@ -248,22 +255,18 @@ def test_validate_regex(kgtool: Kgtool, capsys: pytest.CaptureFixture[str]) -> N
             1,
             "The regular expression `a(?=b)` is invalid: invalid or unsupported Perl syntax.\n",
         ),
-        r"(a)\1": (
-            1, "The regular expression `(a)\\1` is invalid: invalid escape sequence.\n",
-        ),
+        r"(a)\1": (1, "The regular expression `(a)\\1` is invalid: invalid escape sequence.\n"),
         "(?P<n>a)|(?<n>b)": (
             1,
             "The regular expression `(?P<n>a)|(?<n>b)` is invalid: duplicate capture group name.\n",
         ),
-        "(?P<é>a)": (
-            1, "The regular expression `(?P<é>a)` is invalid: invalid named capture.\n",
-        ),
+        "(?P<é>a)": (1, "The regular expression `(?P<é>a)` is invalid: invalid named capture.\n"),
         r"a\C": (1, "The regular expression `a\\C` is invalid: invalid escape sequence.\n"),
         r"(?P<n>a)[](?P<n>]\Q(?P<n>\C\E\(?P<n>\pC": (
             0,
             "The regular expression `(?P<n>a)[](?P<n>]\\Q(?P<n>\\C\\E\\(?P<n>\\pC` is valid.\n",
         ),
-    }  # fmt: skip
+    }
     for pattern, (status, text) in cases.items():
         assert run.call(capsys, "--validate-regex", pattern) == (status, text, "")
         assert kgtool("--validate-regex", pattern) == (status, text, "")
@@ -306,11 +309,16 @@ def test_a_closed_stdin_is_no_terminal() -> None:
 )
 def test_a_system_without_fcntl_is_named(argv: str) -> None:
     """Windows: it was "Unexpected ModuleNotFoundError … This is a bug in kgtool"."""
-    code = ("import sys; sys.modules['fcntl'] = None; from kgtool.cli.app.main import main; "
-            "sys.exit(main())")  # fmt: skip
+    code = (
+        "import sys; sys.modules['fcntl'] = None; from kgtool.cli.app.main import main; "
+        "sys.exit(main())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, *argv.split(), "--bootstrap-server", "127.0.0.1:1"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 1, done
     assert len(done.stderr.splitlines()) == 1 and "Linux, macOS or WSL" in done.stderr, done

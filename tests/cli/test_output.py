@@ -17,8 +17,27 @@ from kgtool.errors import BrokerError, ConnectFailed, KgError, UsageError, unexp
 from kgtool.model import ItemError, Target
 from kgtool.text import cell, escape
 
-NASTY = ['"', "\\", "\x00", "\x1b[2J", "\n", "\u202e", "\udc80", "\u2028", "日本", "\U0001f680",
-         "=1+1", "-x", "@x", "+x", "'", "a,b", "null", "- x: y", "{}"]  # fmt: skip
+NASTY = [
+    '"',
+    "\\",
+    "\x00",
+    "\x1b[2J",
+    "\n",
+    "\u202e",
+    "\udc80",
+    "\u2028",
+    "日本",
+    "\U0001f680",
+    "=1+1",
+    "-x",
+    "@x",
+    "+x",
+    "'",
+    "a,b",
+    "null",
+    "- x: y",
+    "{}",
+]
 NOT_FOUND = ItemError(Target(group="g"), 69, "GROUP_ID_NOT_FOUND", "Group g not found.", "Look.")
 DOWN = ItemError(Target(broker=2), None, "TIMEOUT", "No answer.", unreachable=True)
 
@@ -48,13 +67,17 @@ def test_a_document_holds_any_name(format_: str) -> None:
     assert document["errors"] == [
         {
             "target": {"group": "\x1b\udc80", "topic": None, "partition": None, "broker": None},
-            "code": 69, "name": "GROUP_ID_NOT_FOUND", "message": "Group g not found.",
+            "code": 69,
+            "name": "GROUP_ID_NOT_FOUND",
+            "message": "Group g not found.",
             "hint": "Look.",
         }
-    ]  # fmt: skip
+    ]
     assert (document["command"], document["version"], document["cluster_id"]) == (
-        "list", 1, "cluster",
-    )  # fmt: skip
+        "list",
+        1,
+        "cluster",
+    )
 
 
 @pytest.mark.parametrize("format_", ["json", "yaml"])

@@ -47,11 +47,13 @@ def world(bootstrap: str) -> Iterator[World]:
     clients.commit(bootstrap, found.static, {(other, 0): 0, (topic, 3): 1})
     members: list[Consumer] = [
         clients.join(
-            bootstrap, found.static, [topic],
+            bootstrap,
+            found.static,
+            [topic],
             **{"group.instance.id": "instance-1", "client.id": "cli-1"},
         ),
         clients.join(bootstrap, found.modern, [topic, other], **{"group.protocol": "consumer"}),
-    ]  # fmt: skip
+    ]
     yield found
     for member in members:
         member.close()

@@ -35,10 +35,12 @@ class Tty(io.StringIO):
         (State(7, 500, 0, 0, 1), "Computing with 500 B, 7 records, 2:05"),
         (State(0, 0, 0, 0, 1), "Reading   0 B, 0 records, 2:05"),
         # Read twice, because memory was short: no more than all of it.
-        (DONE._replace(bytes=3_000_000_000, tasks=0), "Computing with 3.0 GB, 2,500,000 records, "
-                                                      "2:05"),
+        (
+            DONE._replace(bytes=3_000_000_000, tasks=0),
+            "Computing with 3.0 GB, 2,500,000 records, 2:05",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_it_says(state: State, text: str) -> None:
     assert line(state, 125, 80, ascii_only=True) == text
     assert "█" in line(HALF, 125, 80)

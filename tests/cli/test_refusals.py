@@ -49,40 +49,80 @@ BOOTSTRAP = ["--bootstrap-server", NOBODY]
         ([*BOOTSTRAP, "--list", "foo"], "Error: Unexpected argument 'foo'"),
         ([*BOOTSTRAP, "--list", "describe"], "Error: Unexpected argument 'describe'"),
         ([*BOOTSTRAP, "--list", "--", "x"], "Error: Unexpected argument '--'"),
-        ([*BOOTSTRAP, "--list", "--timeout", "abc"],
-         "Error: Cannot parse argument 'abc' of option timeout"),
-        ([*BOOTSTRAP, "--list", "--timeout", "9223372036854775808"],
-         "Error: Cannot parse argument '9223372036854775808' of option timeout"),
-        ([*BOOTSTRAP, "--list", "--timeout", "+-5"],
-         "Error: Cannot parse argument '+-5' of option timeout"),
-        ([*BOOTSTRAP, "--describe", "--group", "g", "--to-offset", "abc"],
-         "Error: Cannot parse argument 'abc' of option to-offset"),
-        ([*BOOTSTRAP, "--list", "--shift-by", "1.5"],
-         "Error: Cannot parse argument '1.5' of option shift-by"),
+        (
+            [*BOOTSTRAP, "--list", "--timeout", "abc"],
+            "Error: Cannot parse argument 'abc' of option timeout",
+        ),
+        (
+            [*BOOTSTRAP, "--list", "--timeout", "9223372036854775808"],
+            "Error: Cannot parse argument '9223372036854775808' of option timeout",
+        ),
+        (
+            [*BOOTSTRAP, "--list", "--timeout", "+-5"],
+            "Error: Cannot parse argument '+-5' of option timeout",
+        ),
+        (
+            [*BOOTSTRAP, "--describe", "--group", "g", "--to-offset", "abc"],
+            "Error: Cannot parse argument 'abc' of option to-offset",
+        ),
+        (
+            [*BOOTSTRAP, "--list", "--shift-by", "1.5"],
+            "Error: Cannot parse argument '1.5' of option shift-by",
+        ),
         ([*BOOTSTRAP, "--list", "--timeout", "0"], "Error: --timeout takes at least 1 ms"),
-        ([*BOOTSTRAP, "--list", "--timeout", "1000", "--timeout", "2000"],
-         "Error: Found multiple arguments for option timeout, but you asked for only one"),
-        ([*BOOTSTRAP, *BOOTSTRAP, "--list"],
-         "Error: Found multiple arguments for option bootstrap-server, but you asked for only one"),
-        (["--bootstrap-server", "localhost", "--list"],
-         "Error: Invalid url in bootstrap.servers: localhost"),
-        (["--bootstrap-server", "localhost:99999", "--list"],
-         "Error: Invalid port in bootstrap.servers: localhost:99999"),
+        (
+            [*BOOTSTRAP, "--list", "--timeout", "1000", "--timeout", "2000"],
+            "Error: Found multiple arguments for option timeout, but you asked for only one",
+        ),
+        (
+            [*BOOTSTRAP, *BOOTSTRAP, "--list"],
+            "Error: Found multiple arguments for option bootstrap-server, "
+            "but you asked for only one",
+        ),
+        (
+            ["--bootstrap-server", "localhost", "--list"],
+            "Error: Invalid url in bootstrap.servers: localhost",
+        ),
+        (
+            ["--bootstrap-server", "localhost:99999", "--list"],
+            "Error: Invalid port in bootstrap.servers: localhost:99999",
+        ),
         (["--bootstrap-server", "", "--list"], "Error: No bootstrap server is given"),
-        ([*BOOTSTRAP, "--list", "--command-config", "/nonexistent"],
-         "Error: Can't read /nonexistent: No such file or directory."),
+        (
+            [*BOOTSTRAP, "--list", "--command-config", "/nonexistent"],
+            "Error: Can't read /nonexistent: No such file or directory.",
+        ),
         ([*BOOTSTRAP, "--list", "--lagging=yes"], "Error: Option lagging does not take a value"),
-        ([*BOOTSTRAP, "--reset-offsets", "--group", "g", "--all-topics", "--topic", "t",
-          "--to-earliest"], 'Option "[topic]" can\'t be used with option "[all-topics]"'),
+        (
+            [
+                *BOOTSTRAP,
+                "--reset-offsets",
+                "--group",
+                "g",
+                "--all-topics",
+                "--topic",
+                "t",
+                "--to-earliest",
+            ],
+            'Option "[topic]" can\'t be used with option "[all-topics]"',
+        ),
         ([*BOOTSTRAP, "--describe", "--match", "["], None),
-        ([*BOOTSTRAP, "--describe", "--regex", "(a"],
-         "Error: The regular expression `(a` is invalid: missing closing )."),
-        ([*BOOTSTRAP, "--delete-offsets", "--group", "g", "--topic", ":0"],
-         "Invalid topic arg ':0', expected topic name and partitions"),
-        ([*BOOTSTRAP, "--delete-offsets", "--group", "g", "--topic", "t:-1"],
-         "Invalid partition '-1' specified in topic arg 't:-1''"),
-        ([*BOOTSTRAP, "--list", "-o", "xml"],
-         "Error: --output takes text, json, ndjson, csv, yaml, not 'xml'"),
+        (
+            [*BOOTSTRAP, "--describe", "--regex", "(a"],
+            "Error: The regular expression `(a` is invalid: missing closing ).",
+        ),
+        (
+            [*BOOTSTRAP, "--delete-offsets", "--group", "g", "--topic", ":0"],
+            "Invalid topic arg ':0', expected topic name and partitions",
+        ),
+        (
+            [*BOOTSTRAP, "--delete-offsets", "--group", "g", "--topic", "t:-1"],
+            "Invalid partition '-1' specified in topic arg 't:-1''",
+        ),
+        (
+            [*BOOTSTRAP, "--list", "-o", "xml"],
+            "Error: --output takes text, json, ndjson, csv, yaml, not 'xml'",
+        ),
         ([*BOOTSTRAP, "--list", "--state", ",,"], "Invalid state list ',,'. Valid states are: "),
         (["list", *BOOTSTRAP, "--type", "bad"], "Invalid types list 'bad'. Valid types are: "),
         (["list", *BOOTSTRAP, "foo"], None),
@@ -92,15 +132,21 @@ BOOTSTRAP = ["--bootstrap-server", NOBODY]
         ([*BOOTSTRAP, "nosuchcommand"], "Error: No such command 'nosuchcommand'."),
         (["describe", *BOOTSTRAP], "Error: describe takes groups: names, --match GLOB"),
         (["describe", *BOOTSTRAP, "--grup", "g"], "Error: No such option"),
-        (["describe", *BOOTSTRAP, "--group", "g", "--members", "--lagging"],
-         "Error: --lagging is about offsets: "),
+        (
+            ["describe", *BOOTSTRAP, "--group", "g", "--members", "--lagging"],
+            "Error: --lagging is about offsets: ",
+        ),
         (["delete", *BOOTSTRAP, "--group", "g"], "Error: This changes the cluster"),
-        (["delete-offsets", *BOOTSTRAP, "--group", "g", "--topic", "t"],
-         "Error: This changes the cluster"),
-        (["delete-offsets", *BOOTSTRAP, "--group", "g", "--topic", "t:x"],
-         "Error: Invalid partition 'x' specified in topic arg 't:x''"),
+        (
+            ["delete-offsets", *BOOTSTRAP, "--group", "g", "--topic", "t"],
+            "Error: This changes the cluster",
+        ),
+        (
+            ["delete-offsets", *BOOTSTRAP, "--group", "g", "--topic", "t:x"],
+            "Error: Invalid partition 'x' specified in topic arg 't:x''",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("unreachable")
 def test_ours(argv: list[str], said: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     result = call(capsys, *argv)
@@ -145,16 +191,25 @@ class TestScan:
     def test_single_dash_only_where_it_is_an_option(self) -> None:
         seen = scan(["-describe", "--group", "-list", "-topic", "-unknown", "-o", "json"])
         assert seen.words == [
-            "--describe", "--group", "-list", "--topic", "-unknown", "--output", "json",
-        ]  # fmt: skip
+            "--describe",
+            "--group",
+            "-list",
+            "--topic",
+            "-unknown",
+            "--output",
+            "json",
+        ]
 
     def test_values_are_no_commands(self) -> None:
         assert scan(["--group", "list", "describe"]).command == "describe"
 
     def test_optional_values(self) -> None:
         assert scan(["--list", "--state", "Empty", "--type", "--verbose"]).options == [
-            ("list", None), ("state", "Empty"), ("type", None), ("verbose", None),
-        ]  # fmt: skip
+            ("list", None),
+            ("state", "Empty"),
+            ("type", None),
+            ("verbose", None),
+        ]
 
     def test_behind_a_command_nothing_is_rewritten(self) -> None:
         assert scan(["list", "-list", "--", "-state"]).words == ["list", "-list", "--", "-state"]
@@ -198,14 +253,18 @@ def test_a_raw_request_has_no_journal_to_copy(capsys: pytest.CaptureFixture[str]
         ("--describe --group g --all-or-nothing", "--all-or-nothing does not go with --describe."),
         ("--delete --all-groups --lagging", "--lagging does not go with --delete."),
         ("--delete --group g -w 5", "--watch does not go with --delete."),
-        ("--delete-offsets --group g --topic t --create", "--create does not go with "
-         "--delete-offsets."),
+        (
+            "--delete-offsets --group g --topic t --create",
+            "--create does not go with --delete-offsets.",
+        ),
         ("--list --watch 5", "--watch does not go with --list."),
         ("--describe --group g --committed --canary 2", "--canary does not go with --describe."),
-        ("--reset-offsets --group g --all-topics --to-latest --lag >9", "--lag does not go with "
-         "--reset-offsets."),
+        (
+            "--reset-offsets --group g --all-topics --to-latest --lag >9",
+            "--lag does not go with --reset-offsets.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_own_options_are_not_passed_over(
     line: str, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,13 +123,12 @@ def _deny(bootstrap: str, kind: ResourceType, name: str, operation: AclOperation
     """Forbid one operation and allow all others, to everybody."""
     admin = clients.admin(bootstrap)
     rules = [
-        AclBinding(
-            kind, name, ResourcePatternType.LITERAL, "User:*", "*", allowed, permission
-        )
+        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", allowed, permission)
         for allowed, permission in (
-            (operation, AclPermissionType.DENY), (AclOperation.ALL, AclPermissionType.ALLOW),
+            (operation, AclPermissionType.DENY),
+            (AclOperation.ALL, AclPermissionType.ALLOW),
         )
-    ]  # fmt: skip
+    ]
     for future in admin.create_acls(rules).values():
         future.result(30)
     every = AclBindingFilter(
@@ -166,10 +165,13 @@ def test_authorisation_is_denied_per_item(
     result = run.call(capsys, "--bootstrap-server", bootstrap, *argv)
     assert result.status == 3
     assert {(r["group"], r["topic"]): r["status"] for r in result.json["results"]} == {
-        ("may", "free"): "reset", ("may", "unread"): "failed", ("may", "hidden"): "failed",
-        ("may-not", "free"): "failed", ("may-not", "unread"): "failed",
+        ("may", "free"): "reset",
+        ("may", "unread"): "failed",
+        ("may", "hidden"): "failed",
+        ("may-not", "free"): "failed",
+        ("may-not", "unread"): "failed",
         ("may-not", "hidden"): "failed",
-    }  # fmt: skip
+    }
     errors = {
         (e["target"]["group"], e["target"]["topic"]): e["name"] for e in result.json["errors"]
     }

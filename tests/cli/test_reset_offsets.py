@@ -27,9 +27,16 @@ P = TopicPartition
 
 BASE_MS = 1_700_000_000_000
 KEYS = [
-    "group", "topic", "partition", "old_offset", "new_offset", "records_replayed",
-    "records_skipped", "clamped", "status",
-]  # fmt: skip
+    "group",
+    "topic",
+    "partition",
+    "old_offset",
+    "new_offset",
+    "records_replayed",
+    "records_skipped",
+    "clamped",
+    "status",
+]
 
 
 def recorded_world() -> World:
@@ -128,21 +135,47 @@ FILES = {
 
 # Runs that kgtool answers otherwise, on purpose; each has a test of its own.
 REFUSED_HERE = {
-    "ff-short", "reset-bothscope", "reset-dt-2023-11-14T22:18:20.000Zjunk", "reset-emptyarg",
-    "reset-dt-2023-13-14T22:18:20.000", "reset-dt-garbage", "reset-dur-", "reset-dur-P1M",
-    "reset-shift-bad", "ff-blankmid", "ff-comment", "ff-empty", "ff-header", "ff-missing",
-    "ff-outofrange", "ff-single-twogroups",
-}  # fmt: skip
+    "ff-short",
+    "reset-bothscope",
+    "reset-dt-2023-11-14T22:18:20.000Zjunk",
+    "reset-emptyarg",
+    "reset-dt-2023-13-14T22:18:20.000",
+    "reset-dt-garbage",
+    "reset-dur-",
+    "reset-dur-P1M",
+    "reset-shift-bad",
+    "ff-blankmid",
+    "ff-comment",
+    "ff-empty",
+    "ff-header",
+    "ff-missing",
+    "ff-outofrange",
+    "ff-single-twogroups",
+}
 ACCEPTED_HERE = {
-    "reset-dt-1700000000000", "reset-dt-2023-11-14", "reset-dt-2023-11-14T22:18:20,000",
-    "reset-dt-2023-11-14T22:18:20", "reset-dt-2023-11-14T22:18:20Z", "reset-dup-part",
-    "reset-dup-topic", "reset-dur-1d", "reset-dur-P30000D", "reset-dt-2023-11-14T22:18:20.1",
+    "reset-dt-1700000000000",
+    "reset-dt-2023-11-14",
+    "reset-dt-2023-11-14T22:18:20,000",
+    "reset-dt-2023-11-14T22:18:20",
+    "reset-dt-2023-11-14T22:18:20Z",
+    "reset-dup-part",
+    "reset-dup-topic",
+    "reset-dur-1d",
+    "reset-dur-P30000D",
+    "reset-dt-2023-11-14T22:18:20.1",
     "reset-tocurrent",
-}  # fmt: skip
+}
 ELSEWHERE = {
-    "opt-unreachable-reset", "reset-allgroups-dry", "reset-allgroups-export", "zero-export",
-    "zero-reset-all", "ff-unkpart", "ff-unktopic", "reset-badtopicname", "reset-shift-nocommitted",
-}  # fmt: skip
+    "opt-unreachable-reset",
+    "reset-allgroups-dry",
+    "reset-allgroups-export",
+    "zero-export",
+    "zero-reset-all",
+    "ff-unkpart",
+    "ff-unktopic",
+    "reset-badtopicname",
+    "reset-shift-nocommitted",
+}
 """Clusters of another kind; test_reset_parity.py and the tests below have such."""
 
 
@@ -209,9 +242,13 @@ def test_recorded_runs_that_are_refused_here(
 ) -> None:
     argv = _argv(run, tmp_path)
     for name, text in (
-        ("short", "r1,0\n"), ("blankmid", "r1,0,3\n\nr1,1,4\n"), ("comment", "# comment\nr1,0,3\n"),
-        ("empty", ""), ("header", "topic,partition,offset\nr1,0,3\n"), ("outofrange", "r1,0,-1\n"),
-    ):  # fmt: skip
+        ("short", "r1,0\n"),
+        ("blankmid", "r1,0,3\n\nr1,1,4\n"),
+        ("comment", "# comment\nr1,0,3\n"),
+        ("empty", ""),
+        ("header", "topic,partition,offset\nr1,0,3\n"),
+        ("outofrange", "r1,0,-1\n"),
+    ):
         (tmp_path / f"{name}.csv").write_text(text)
     result = kgtool(*argv)
     assert (result.status, result.out) == (2, "")
@@ -386,8 +423,11 @@ def test_one_strategy_only(argv: list[str], world: World, kgtool: Kgtool) -> Non
         result = kgtool(form, "--group", "r0", "--topic", "r1", *argv)
         assert (result.status, result.out) == (2, "")
         first, second = (word.lstrip("-").split("=")[0] for word in argv if word.startswith("--"))
-        words = ('Option "[{}]" can\'t be used with option "[{}]"' if form[0] == "-"
-                 else "--{} and --{} exclude each other.")  # fmt: skip
+        words = (
+            'Option "[{}]" can\'t be used with option "[{}]"'
+            if form[0] == "-"
+            else "--{} and --{} exclude each other."
+        )
         said = words.format(first, second), words.format(second, first)
         assert any(one in result.err for one in said), result
 
@@ -403,7 +443,7 @@ def test_one_strategy_only(argv: list[str], world: World, kgtool: Kgtool) -> Non
         (["--topic", "r1", "--to-latest", "--wait-empty", "soon"], "--wait-empty takes a duration"),
         (["--from-file", "/nonexistent.csv"], "Unable to read file /nonexistent.csv: No such file"),
     ],
-)  # fmt: skip
+)
 def test_refused_in_both_forms(argv: list[str], said: str, world: World, kgtool: Kgtool) -> None:
     for form in (["--reset-offsets", "--dry-run"], ["reset-offsets"]):
         if "--dry-run" in argv:
@@ -418,18 +458,28 @@ def test_refused_in_both_forms(argv: list[str], said: str, world: World, kgtool:
 @pytest.mark.parametrize(
     ("argv", "kafkas", "ours"),
     [
-        (["--to-earliest"], "One of the reset scopes should be defined: --all-topics, --topic.",
-         "Error: Which offsets? --topic TOPIC[:0,1] or --all-topics."),
-        (["--topic", "r1"], "Option '[reset-offsets]' requires one of the following scenarios: [",
-         "Error: Where to? One of --to-offset, --to-datetime, "),
-        (["--all-topics", "--topic", "r1", "--to-latest"],
-         'Option "[topic]" can\'t be used with option "[all-topics]"',
-         "Error: --topic and --all-topics exclude each other."),
-        (["--topic", "r1", "--to-latest", "--dry-run", "--execute"],
-         "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
-         "Error: --dry-run and --execute exclude each other."),
+        (
+            ["--to-earliest"],
+            "One of the reset scopes should be defined: --all-topics, --topic.",
+            "Error: Which offsets? --topic TOPIC[:0,1] or --all-topics.",
+        ),
+        (
+            ["--topic", "r1"],
+            "Option '[reset-offsets]' requires one of the following scenarios: [",
+            "Error: Where to? One of --to-offset, --to-datetime, ",
+        ),
+        (
+            ["--all-topics", "--topic", "r1", "--to-latest"],
+            'Option "[topic]" can\'t be used with option "[all-topics]"',
+            "Error: --topic and --all-topics exclude each other.",
+        ),
+        (
+            ["--topic", "r1", "--to-latest", "--dry-run", "--execute"],
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+            "Error: --dry-run and --execute exclude each other.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_form_has_its_words(
     argv: list[str], kafkas: str, ours: str, world: World, kgtool: Kgtool
 ) -> None:
@@ -546,18 +596,33 @@ def test_json_rows(world: World, kgtool: Kgtool) -> None:
     document = kgtool(*SUB, "--topic", "r2", "--to-offset", "3", "-o", "json").json
     assert [list(row) for row in document["results"]] == [KEYS] * 5
     assert document["results"][0] == {
-        "group": "r0", "topic": "r1", "partition": 0, "old_offset": 4, "new_offset": 3,
-        "records_replayed": 1, "records_skipped": 0, "clamped": False, "status": "would-reset",
-    }  # fmt: skip
-    assert document["results"][4] == {
-        "group": "r0", "topic": "r2", "partition": 1, "old_offset": None, "new_offset": 3,
-        "records_replayed": None, "records_skipped": None, "clamped": False,
+        "group": "r0",
+        "topic": "r1",
+        "partition": 0,
+        "old_offset": 4,
+        "new_offset": 3,
+        "records_replayed": 1,
+        "records_skipped": 0,
+        "clamped": False,
         "status": "would-reset",
-    }  # fmt: skip
+    }
+    assert document["results"][4] == {
+        "group": "r0",
+        "topic": "r2",
+        "partition": 1,
+        "old_offset": None,
+        "new_offset": 3,
+        "records_replayed": None,
+        "records_skipped": None,
+        "clamped": False,
+        "status": "would-reset",
+    }
     done = kgtool(*SUB, "--to-offset", "15", "--execute", "--yes", "-o", "json").json["results"]
     assert [(row["status"], row["clamped"]) for row in done] == [
-        ("reset", True), ("reset", False), ("reset", False),
-    ]  # fmt: skip
+        ("reset", True),
+        ("reset", False),
+        ("reset", False),
+    ]
 
 
 def test_json_is_a_document_whatever_fails(world: World, kgtool: Kgtool) -> None:
@@ -565,14 +630,19 @@ def test_json_is_a_document_whatever_fails(world: World, kgtool: Kgtool) -> None
     result = kgtool("reset-offsets", *argv, "--to-latest", "-o", "json")
     assert result.status == 3
     assert [(row["topic"], row["partition"], row["status"]) for row in result.json["results"]] == [
-        ("r1", 0, "would-reset"), ("r1", 99, "failed"), ("nosuch", None, "failed"),
-    ]  # fmt: skip
+        ("r1", 0, "would-reset"),
+        ("r1", 99, "failed"),
+        ("nosuch", None, "failed"),
+    ]
     assert [error["code"] for error in result.json["errors"]] == [3, 3, 69]
     lines = kgtool("reset-offsets", *argv, "--to-latest", "-o", "ndjson").out.splitlines()
     found = [json.loads(line) for line in lines]
     assert [row.get("error", {}).get("name") for row in found] == [
-        None, "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND",
-    ]  # fmt: skip
+        None,
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "GROUP_ID_NOT_FOUND",
+    ]
     table = list(csv.reader(io.StringIO(kgtool(*SUB, "--to-latest", "-o", "csv").out)))
     assert table[0] == KEYS
     assert len(table) == 4
@@ -583,12 +653,27 @@ def test_a_dry_run_shows_the_surprises_as_columns(world: World, kgtool: Kgtool) 
     assert result.status == 0
     header, first, second = (line.split("  ") for line in result.out.splitlines()[:3])
     assert [word.strip() for word in header if word] == [
-        "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "REPLAYED", "SKIPPED",
-        "CLAMPED", "STATUS",
-    ]  # fmt: skip
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "NEW-OFFSET",
+        "REPLAYED",
+        "SKIPPED",
+        "CLAMPED",
+        "STATUS",
+    ]
     assert [word.strip() for word in first if word] == [
-        "r0", "r1", "0", "4", "10", "0", "6", "15 is outside: log end", "would-reset",
-    ]  # fmt: skip
+        "r0",
+        "r1",
+        "0",
+        "4",
+        "10",
+        "0",
+        "6",
+        "15 is outside: log end",
+        "would-reset",
+    ]
     assert [word.strip() for word in second if word][-2:] == ["-", "would-reset"]
     assert result.err == "Dry run: nothing was changed; --execute does it.\n"
     late = kgtool(*SUB, "--to-datetime", "2035-01-01")

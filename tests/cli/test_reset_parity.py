@@ -92,11 +92,7 @@ def _joined(protocol: str) -> Callable[[World, str, Offsets], None]:
     return make
 
 
-KINDS = {
-    "standalone": _standalone,
-    "classic": _joined("classic"),
-    "consumer": _joined("consumer"),
-}
+KINDS = {"standalone": _standalone, "classic": _joined("classic"), "consumer": _joined("consumer")}
 
 
 def _twins(world: World) -> dict[str, tuple[str, str]]:
@@ -327,8 +323,15 @@ def test_what_does_not_exist(world: World, groups: list[str], kg: Kg, kafka_tool
     assert ours.status == 3
     assert f'Error: The partitions "{world.topic}-98,{world.topic}-99" do not exist' in ours.err
     assert ours.out.split() == [
-        "GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", name, world.topic, "0", "10",
-    ]  # fmt: skip
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "NEW-OFFSET",
+        name,
+        world.topic,
+        "0",
+        "10",
+    ]
     nosuch = clients.unique("nosuch")
     theirs = kafka_tool(*argv, nosuch).stdout
     ours = kg(*argv, nosuch)

@@ -172,8 +172,9 @@ class TestEdges:
         result = kgtool("describe", "--group", "billing", "--state", "Empty", "-o", "csv")
         assert result.status == 0
         assert result.err.splitlines() == [
-            "Group billing is left out: it is Stable, classic.", "No group matches.",
-        ]  # fmt: skip
+            "Group billing is left out: it is Stable, classic.",
+            "No group matches.",
+        ]
 
     @pytest.mark.parametrize("command", ["describe", "delete", "delete-offsets"])
     @pytest.mark.parametrize("narrow", [["--state=Empty"], ["--type=classic"], ["--exclude=a"]])

@@ -18,8 +18,16 @@ from tests.cli.run import Result, call
 
 Capture = pytest.CaptureFixture[str]
 ADDRESS = "127.0.0.1:1"
-TAKES = {"group": "yes", "topic": "yes", "output": "yes", "state": "maybe", "dry-run": "no",
-         "yes": "no", "shift-by": "yes", "list": "no"}  # fmt: skip
+TAKES = {
+    "group": "yes",
+    "topic": "yes",
+    "output": "yes",
+    "state": "maybe",
+    "dry-run": "no",
+    "yes": "no",
+    "shift-by": "yes",
+    "list": "no",
+}
 
 
 @pytest.mark.parametrize(
@@ -64,8 +72,12 @@ def test_any_other_word_with_a_dash_is_refused(typed: str, said: str) -> None:
 
 def test_kafkas_form_and_what_stands_before_a_command() -> None:
     assert scan(["-b", "list", "-describe", "-g", "-list"]).words == [
-        "--bootstrap-server", "list", "--describe", "--group", "-list",
-    ]  # fmt: skip
+        "--bootstrap-server",
+        "list",
+        "--describe",
+        "--group",
+        "-list",
+    ]
     seen = scan(["-b=x", "-o", "json", "describe", "-g", "y"])
     assert (seen.command, seen.words[-2:]) == ("describe", ["-g", "y"])  # the command's own matter
 
@@ -176,8 +188,12 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
     assert call(capsys, "help", "cleanup", "plan").out == call(capsys, "cleanup", "plan", "-h").out
     long = call(capsys, "reset-offsets", "-h").out
     titles = [line for line in long.splitlines() if line.endswith(":") and line[0] != " "]
-    assert titles == ["Which groups:", "Which offsets:", "Where to (one of these):",
-                      "How to do it:"]  # fmt: skip
+    assert titles == [
+        "Which groups:",
+        "Which offsets:",
+        "Where to (one of these):",
+        "How to do it:",
+    ]
     assert call(capsys, "version") == call(capsys, "--version")
     _, document, _ = call(capsys, "version", "-o", "json")
     assert f"kgtool {json.loads(document)['results'][0]['version']}\n" == call(capsys, "version")[1]
@@ -185,10 +201,16 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
 
 @pytest.mark.parametrize(
     ("text", "timeout_ms"),
-    [("30s", 30_000), ("1m30s", 90_000), ("500", 500), ("PT2S", 2_000),
-     ("99999999999", 2_000_000_000), ("9223372036854775807", 2_000_000_000),
-     ("9999999d", 2_000_000_000)],
-)  # fmt: skip
+    [
+        ("30s", 30_000),
+        ("1m30s", 90_000),
+        ("500", 500),
+        ("PT2S", 2_000),
+        ("99999999999", 2_000_000_000),
+        ("9223372036854775807", 2_000_000_000),
+        ("9999999d", 2_000_000_000),
+    ],
+)
 def test_a_timeout_takes_units_and_a_bare_number_is_milliseconds(
     text: str, timeout_ms: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

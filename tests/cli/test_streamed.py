@@ -54,10 +54,7 @@ def test_later_parts_only_widen_it(out: io.StringIO, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_held_is_shown_when_the_rest_fails(out: io.StringIO) -> None:
-    with (
-        pytest.raises(KeyboardInterrupt),
-        tables.TableStream(Output(stdout=out), COLUMNS) as table,
-    ):
+    with pytest.raises(KeyboardInterrupt), tables.TableStream(Output(stdout=out), COLUMNS) as table:
         table.add([_row("g", "t")])
         raise KeyboardInterrupt
     assert "restored" in out.getvalue()

@@ -65,8 +65,7 @@ def test_state(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "run",
-    _named([run for run in RUNS if "--list" in run.argv and "Error" not in run.stdout]),
+    "run", _named([run for run in RUNS if "--list" in run.argv and "Error" not in run.stdout])
 )
 def test_list(run: Run) -> None:
     with_type = any(word.startswith("--type") for word in run.argv)
@@ -74,11 +73,10 @@ def test_list(run: Run) -> None:
     lines = [line.split() for line in run.stdout.splitlines()][with_type or with_state :]
     groups = [
         GroupListing(
-            line[0], line[1].lower() if with_type else None,
-            line[-1] if with_state else None, "", 1,
+            line[0], line[1].lower() if with_type else None, line[-1] if with_state else None, "", 1
         )
         for line in lines
-    ]  # fmt: skip
+    ]
     listed = [group._asdict() for group in groups]
     assert kafka_tables.listing(listed, with_type, with_state) == run.stdout
 
@@ -152,6 +150,4 @@ def _described(name: str, group: GroupDescription, verbose: bool = False) -> str
 
 
 def _row(topic: str = "t", metadata: str = "") -> OffsetRow:
-    return OffsetRow(
-        "g", topic, 7, 1, 0, 2, 1, None, metadata, None, None, None, None, "ok"
-    )  # fmt: skip
+    return OffsetRow("g", topic, 7, 1, 0, 2, 1, None, metadata, None, None, None, None, "ok")

@@ -93,8 +93,10 @@ class TestWidth:
         head, *rows = (line.split() for line in table)
         cells = [dict(zip(head, row, strict=False)) for row in rows]
         assert [(row["PARTITION"], row["LAG"]) for row in cells] == [
-            ("0", "6"), ("1", "0"), ("2", "-5"),
-        ]  # fmt: skip
+            ("0", "6"),
+            ("1", "0"),
+            ("2", "-5"),
+        ]
         if columns >= 132:
             ends = [(row["CURRENT-OFFSET"], row["LOG-END-OFFSET"]) for row in cells]
             assert ends == [("4", "10"), ("10", "10"), ("15", "10")]
@@ -219,8 +221,10 @@ class TestWatch:
         assert screen[2].split()[:2] == ["GROUP", "TOPIC"]
         rows = [line.split() for line in screen[3:6]]
         assert [row[2:6] for row in rows] == [
-            ["0", "9", "10", "1"], ["1", "10", "10", "0"], ["2", "15", "10", "-5"],
-        ]  # fmt: skip
+            ["0", "9", "10", "1"],
+            ["1", "10", "10", "0"],
+            ["2", "15", "10", "-5"],
+        ]
         assert screen[6] in ("^C", "")
         assert [line for line in screen[7:] if line] == []
         assert terminal.output.count("\x1b[2J") == 0
@@ -230,8 +234,16 @@ class TestWatch:
     def test_new_groups_and_gone_ones(self, bootstrap: str, group: tuple[str, str]) -> None:
         name, topic = group
         other = f"{name}-b"
-        argv = ["describe", "--bootstrap-server", bootstrap, "--match", f"{name}*", "--totals",
-                "--watch", "0.3"]  # fmt: skip
+        argv = [
+            "describe",
+            "--bootstrap-server",
+            bootstrap,
+            "--match",
+            f"{name}*",
+            "--totals",
+            "--watch",
+            "0.3",
+        ]
         with Terminal(run.command_line(*argv), columns=120, lines=20) as terminal:
             terminal.read_until("1 group ")
             clients.commit(bootstrap, other, {(topic, 0): 1})
@@ -249,10 +261,12 @@ class TestWatch:
         with Terminal(self._argv(bootstrap, group[0]), columns=100, lines=5) as terminal:
             screens = []
             for key, said in (
-                ("", "2 more below"), ("j", "1 more above, 1 more below"),
-                ("\x1b[F", "2 more above"), ("\x1b[A", "1 more above, 1 more below"),
+                ("", "2 more below"),
+                ("j", "1 more above, 1 more below"),
+                ("\x1b[F", "2 more above"),
+                ("\x1b[A", "1 more above, 1 more below"),
                 ("g", "2 more below"),
-            ):  # fmt: skip
+            ):
                 terminal.type(key)
                 terminal.read_until(rf"… {said}; arrow keys move, q ends it(?s:.)*\x1b\[J")
                 screens.append(terminal.screen)
@@ -288,8 +302,11 @@ class TestWatch:
     ) -> None:
         name, _ = group
         argv = ["describe", "--bootstrap-server", bootstrap, "--group", name, "--watch", "0.2"]
-        for extra, check in ((["-o", "ndjson"], _check_ndjson), (["-o", "csv"], _check_csv),
-                             ([], _check_text)):  # fmt: skip
+        for extra, check in (
+            (["-o", "ndjson"], _check_ndjson),
+            (["-o", "csv"], _check_csv),
+            ([], _check_text),
+        ):
             with run.start(*argv, *extra) as process:
                 assert process.stdout is not None
                 lines = [process.stdout.readline() for _ in range(12)]
@@ -305,21 +322,45 @@ class TestWatch:
         line = " ".join(run.command_line(*argv, "-o", "ndjson"))
         done = subprocess.run(
             ["/bin/bash", "-c", f"{line} | head -n 4; echo ${{PIPESTATUS[0]}}"],
-            capture_output=True, text=True, timeout=60, cwd=run.ROOT, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=run.ROOT,
+            check=False,
+        )
         assert done.stdout.splitlines()[-1] == "0"
         assert done.stderr == ""
 
     def test_a_first_look_that_fails_ends_it(self) -> None:
-        result = run.kgtool("describe", "--bootstrap-server", "127.0.0.1:1", "--group", "g",
-                            "--watch", "0.1", "--timeout", "300")  # fmt: skip
+        result = run.kgtool(
+            "describe",
+            "--bootstrap-server",
+            "127.0.0.1:1",
+            "--group",
+            "g",
+            "--watch",
+            "0.1",
+            "--timeout",
+            "300",
+        )
         assert result.status == 4
         assert result.err.count("Error: ") == 1
 
     def test_looks_have_their_own_time(self, bootstrap: str, group: tuple[str, str]) -> None:
         """--timeout is for each look: watching goes on for longer than that."""
-        argv = ["describe", "--bootstrap-server", bootstrap, "--group", group[0], "--watch", "0.8",
-                "--timeout", "2000", "-o", "ndjson"]  # fmt: skip
+        argv = [
+            "describe",
+            "--bootstrap-server",
+            bootstrap,
+            "--group",
+            group[0],
+            "--watch",
+            "0.8",
+            "--timeout",
+            "2000",
+            "-o",
+            "ndjson",
+        ]
         with run.start(*argv) as process:
             assert process.stdout is not None
             rows = [json.loads(process.stdout.readline()) for _ in range(15)]

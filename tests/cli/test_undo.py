@@ -78,8 +78,11 @@ def test_delete_offsets_in_kafkas_form(place: Place, kafka_tool: Tool) -> None:
         f"Journal {entry['id']}: kgtool undo {entry['id']} takes this back."
     )
     assert (entry["command"], entry["groups"], entry["changes"], entry["state"]) == (
-        "delete-offsets", 1, 2, "done",
-    )  # fmt: skip
+        "delete-offsets",
+        1,
+        2,
+        "done",
+    )
     assert entry["cluster_id"] and isinstance(entry["id"], str)
     assert place.offsets()[place.one] == {(place.other, 0): before[place.one][place.other, 0]}
     undone = place.undo(entry["id"])
@@ -108,18 +111,30 @@ def test_delete_brings_the_groups_back(place: Place, kafka_tool: Tool) -> None:
 def test_reset_offsets_and_what_it_made(place: Place) -> None:
     before, made = place.offsets(), clients.unique("undo-made")
     done = place.run(
-        "reset-offsets", "--group", place.one, "--group", made, "--topic", place.topic,
-        "--to-latest", "--create", "--execute", "--yes",
-    )  # fmt: skip
+        "reset-offsets",
+        "--group",
+        place.one,
+        "--group",
+        made,
+        "--topic",
+        place.topic,
+        "--to-latest",
+        "--create",
+        "--execute",
+        "--yes",
+    )
     assert done.status == 0, done.err
     assert place.offsets()[place.one][place.topic, 2] == (20, "", 0)
     assert len(seen(place.bootstrap, made)[made]) == 3
     undone = place.undo()
     assert undone.status == 0, undone.err
-    assert sorted(statuses(undone)) == sorted([
-        *[(place.topic, p, "restored") for p in (0, 1)], (place.topic, 2, "deleted"),
-        *[(place.topic, p, "deleted") for p in range(3)],
-    ])  # fmt: skip
+    assert sorted(statuses(undone)) == sorted(
+        [
+            *[(place.topic, p, "restored") for p in (0, 1)],
+            (place.topic, 2, "deleted"),
+            *[(place.topic, p, "deleted") for p in range(3)],
+        ]
+    )
     assert place.offsets() == before
     assert made not in clients.group_ids(place.bootstrap)
 
@@ -135,8 +150,9 @@ def test_kafkas_form_of_delete_and_reset(place: Place) -> None:
     assert place.offsets() == before
     nothing = place.undo()
     assert (nothing.status, nothing.json["errors"][0]["message"][:24]) == (
-        1, "There is nothing to undo",
-    )  # fmt: skip
+        1,
+        "There is nothing to undo",
+    )
 
 
 def test_a_group_without_offsets_is_named(place: Place) -> None:
@@ -248,9 +264,9 @@ def test_a_topic_that_is_gone(place: Place) -> None:
     )
     undone = place.undo()
     assert undone.status == 3
-    assert sorted(statuses(undone)) == sorted([
-        (place.other, 0, "failed"), (place.topic, 0, "restored"), (place.topic, 1, "restored"),
-    ])  # fmt: skip
+    assert sorted(statuses(undone)) == sorted(
+        [(place.other, 0, "failed"), (place.topic, 0, "restored"), (place.topic, 1, "restored")]
+    )
     (error,) = undone.json["errors"]
     assert error["code"] == 3 and error["target"]["topic"] == place.other
 
@@ -336,9 +352,14 @@ def test_waiting_for_the_members_to_leave(
     argv = ("undo", "last", "--wait-empty", "60s", "--timeout", "4000", "--yes")
     command = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", place.bootstrap, *argv]
     with subprocess.Popen(
-        command, cwd=world.ROOT, env=world.environment(place.journal), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    ) as waiting:  # fmt: skip
+        command,
+        cwd=world.ROOT,
+        env=world.environment(place.journal),
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as waiting:
         assert waiting.stderr is not None
         err = ""
         for line in waiting.stderr:
@@ -421,8 +442,9 @@ def test_without_a_bootstrap_server_it_goes_where_the_change_was_made(place: Pla
 
 def test_without_options_it_uses_the_context_of_the_change(place: Place, tmp_path: Path) -> None:
     env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
-    added = kgtool(place.journal, "context", "add", "here", "--bootstrap-server", place.bootstrap,
-                   env=env)  # fmt: skip
+    added = kgtool(
+        place.journal, "context", "add", "here", "--bootstrap-server", place.bootstrap, env=env
+    )
     assert added.status == 0, added.err
     before = place.offsets()
     argv = ("delete", "--group", place.two, "--context", "here", "--yes")
@@ -564,15 +586,28 @@ def test_signals_close_the_journal(place: Place, number: int, status: int) -> No
 def test_two_at_once(place: Place) -> None:
     """Both want the same offsets: exactly one of them deletes them, and can take it back."""
     before = place.offsets()
-    argv = ["--bootstrap-server", place.bootstrap, "--delete-offsets", "--group", place.one,
-            "--topic", place.topic]  # fmt: skip
+    argv = [
+        "--bootstrap-server",
+        place.bootstrap,
+        "--delete-offsets",
+        "--group",
+        place.one,
+        "--topic",
+        place.topic,
+    ]
     env = world.environment(place.journal)
     command = [sys.executable, "-m", "kgtool.cli", *argv]
     both = [
-        subprocess.Popen(command, env=env, cwd=world.ROOT, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command,
+            env=env,
+            cwd=world.ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     for process in both:
         process.communicate(timeout=60)
         assert process.returncode == 0

@@ -29,12 +29,7 @@ from kgtool.errors import (
 )
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import (
-    find_coordinator,
-    incremental_alter_configs,
-    list_groups,
-    metadata,
-)
+from kgtool.protocol.api import find_coordinator, incremental_alter_configs, list_groups, metadata
 from kgtool.protocol.codes import broker_error
 from tests.support.script import ALL_VERSIONS, Script, living
 
@@ -252,8 +247,7 @@ class Lasting:
 def one_topic() -> metadata.Response:
     part = metadata.Partition(partition=0, leader_id=1)
     return metadata.Response(
-        brokers=living(1),
-        topics=[metadata.Topic(name="t", partitions=[part])],
+        brokers=living(1), topics=[metadata.Topic(name="t", partitions=[part])]
     )
 
 

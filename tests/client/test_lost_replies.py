@@ -51,8 +51,7 @@ def test_an_answer_that_is_to_be_asked_for_again_settles_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "looks"),
-    [(THROTTLED, 2), (codes.GROUP_AUTHORIZATION_FAILED, 1)],
+    ("answer", "looks"), [(THROTTLED, 2), (codes.GROUP_AUTHORIZATION_FAILED, 1)]
 )
 def test_a_refusal_for_now_says_nothing_of_the_first_request(answer: int, looks: int) -> None:
     """The last look decides there; after a refusal for good it is known that nothing was done."""

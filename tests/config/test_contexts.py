@@ -36,10 +36,15 @@ def found(*args: object, **options: object) -> Settings:
 def test_a_profile_comes_back_as_it_was() -> None:
     odd = 'a "b" \\ \n\t\x01 ü 😀 = # [x]'
     profile = Context(
-        "prod.eu-1", "b1:1,b2:2", "/etc/c d.properties", odd,
-        {"security.protocol": "SSL", odd: odd}, {"ssl.key.password": "env:X", odd: "file:/y"},
-        True, "JfWq",
-    )  # fmt: skip
+        "prod.eu-1",
+        "b1:1,b2:2",
+        "/etc/c d.properties",
+        odd,
+        {"security.protocol": "SSL", odd: odd},
+        {"ssl.key.password": "env:X", odd: "file:/y"},
+        True,
+        "JfWq",
+    )
     put(profile)
     put(Context("plain", "b:1"))
     assert load().by_name == {"prod.eu-1": profile, "plain": Context("plain", "b:1")}
@@ -63,8 +68,10 @@ def test_a_file_that_somebody_wrote() -> None:
     assert load().by_name["p"] == Context("p", properties={"client.id": "x"}, is_protected=True)
 
 
-@pytest.mark.parametrize("text", ["current = ", "[contexts.a]\nbootstrap = 7\n", "contexts = 1",
-                                  "[contexts]\na = 1", "\xff"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["current = ", "[contexts.a]\nbootstrap = 7\n", "contexts = 1", "[contexts]\na = 1", "\xff"],
+)
 def test_a_file_that_cannot_be_read_is_named(text: str) -> None:
     Path(contexts_file()).parent.mkdir(parents=True)
     Path(contexts_file()).write_bytes(text.encode("latin-1"))

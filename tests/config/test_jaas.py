@@ -102,9 +102,37 @@ def test_lines_that_kafka_refuses(java: Any, text: str) -> None:
 
 def test_random_lines_as_kafka_reads_them(java: Any) -> None:
     choose = seeds.rng("jaas")
-    pieces = ["M", " required", " ", "a", "=", '"', "'", ";", "\\", "\n", "/", "*", "//", "/*",
-              "*/", "1", "-", ".", "_", "$", "\xe4", 'k="v"', ' p="x\\"y"', "\\101", "\u20ac",
-              ":", ' a="1"', " b='2'", " c=d "]  # fmt: skip
+    pieces = [
+        "M",
+        " required",
+        " ",
+        "a",
+        "=",
+        '"',
+        "'",
+        ";",
+        "\\",
+        "\n",
+        "/",
+        "*",
+        "//",
+        "/*",
+        "*/",
+        "1",
+        "-",
+        ".",
+        "_",
+        "$",
+        "\xe4",
+        'k="v"',
+        ' p="x\\"y"',
+        "\\101",
+        "\u20ac",
+        ":",
+        ' a="1"',
+        " b='2'",
+        " c=d ",
+    ]
     agreed = 0
     for _ in range(3000):
         text = "M required" + "".join(choose.choices(pieces, k=choose.randrange(1, 14))) + ";"
@@ -114,8 +142,12 @@ def test_random_lines_as_kafka_reads_them(java: Any) -> None:
     assert agreed > 50, "enough of them are lines at all"
 
 
-LEAKY = ('M required password="h1dden', 'M required h1dden "h1dden";', 'M requi "h1dden";',
-         'M required a="h1dden"; h1dden')  # fmt: skip
+LEAKY = (
+    'M required password="h1dden',
+    'M required h1dden "h1dden";',
+    'M requi "h1dden";',
+    'M required a="h1dden"; h1dden',
+)
 
 
 @pytest.mark.parametrize("text", LEAKY)

@@ -145,9 +145,15 @@ def test_the_connections_own_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["default.api.timeout.ms", "retries", "retry.backoff.ms", "retry.backoff.max.ms",
-     "reconnect.backoff.ms", "reconnect.backoff.max.ms"],
-)  # fmt: skip
+    [
+        "default.api.timeout.ms",
+        "retries",
+        "retry.backoff.ms",
+        "retry.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "reconnect.backoff.max.ms",
+    ],
+)
 def test_a_time_that_is_not_followed_is_named(key: str, tmp_path: Path) -> None:
     (told,) = read(tmp_path, f"{key}=5").notes
     assert f"client.properties has {key}, which is not used" in told and "--timeout" in told

@@ -44,7 +44,7 @@ CASES = {
     "with a line end too": "a=1\n\\\n",
     "but not with two": "a=1\n\\\n\n",
     "nor with one of Windows": "a=1\n\\\r\n",
-}  # fmt: skip
+}
 
 
 def of_java(java: Any, text: str) -> dict[str, str]:
@@ -61,8 +61,28 @@ def test_as_java_reads_it(java: Any, text: str) -> None:
 
 def test_random_texts_as_java_reads_them(java: Any) -> None:
     choose = seeds.rng("properties")
-    pieces = ["a", "b", "=", ":", " ", "\t", "\f", "\\", "\n", "\r", "\r\n", "#", "!", "\\u0041",
-              "\\n", "\xe4", "key", "\\\\", "\\\n", "\\\r\n  "]  # fmt: skip
+    pieces = [
+        "a",
+        "b",
+        "=",
+        ":",
+        " ",
+        "\t",
+        "\f",
+        "\\",
+        "\n",
+        "\r",
+        "\r\n",
+        "#",
+        "!",
+        "\\u0041",
+        "\\n",
+        "\xe4",
+        "key",
+        "\\\\",
+        "\\\n",
+        "\\\r\n  ",
+    ]
     for _ in range(400):
         text = "".join(choose.choices(pieces, k=choose.randrange(1, 30)))
         assert dict(parse(text)) == of_java(java, text), repr(text)
@@ -112,9 +132,17 @@ def test_secrets_are_recognised_by_the_type_that_kafka_gives_them(java: Any) -> 
     secret = {name for name in keys if str(get_field(keys.get(name), "type")) == "PASSWORD"}
     assert len(secret) >= 9
     assert {name for name in secret if not is_secret(name)} == set()
-    for name in ("bootstrap.servers", "security.protocol", "sasl.mechanism", "client.id",
-                 "ssl.truststore.location", "ssl.keystore.location", "ssl.keystore.type",
-                 "sasl.oauthbearer.token.endpoint.url", "sasl.kerberos.service.name"):  # fmt: skip
+    for name in (
+        "bootstrap.servers",
+        "security.protocol",
+        "sasl.mechanism",
+        "client.id",
+        "ssl.truststore.location",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.kerberos.service.name",
+    ):
         assert not is_secret(name), name
 
 

@@ -51,9 +51,15 @@ def test_kafka_resolves_alike(java: Any, tmp_path: Path) -> None:
     """The same file, resolved by Kafka's own AbstractConfig."""
     (tmp_path / "s.properties").write_text("k=v\nother = a b\n")
     (tmp_path / "secret").write_text("from a file\n")
-    texts = [f"${{f:{tmp_path}/s.properties:k}}", f"a${{f:{tmp_path}/s.properties:other}}b",
-             f"${{dir:{tmp_path}:secret}}", "${nobody:x}", "${env:PATH}", "plain",
-             f"${{f:{tmp_path}/s.properties:k}}${{f:{tmp_path}/s.properties:k}}"]  # fmt: skip
+    texts = [
+        f"${{f:{tmp_path}/s.properties:k}}",
+        f"a${{f:{tmp_path}/s.properties:other}}b",
+        f"${{dir:{tmp_path}:secret}}",
+        "${nobody:x}",
+        "${env:PATH}",
+        "plain",
+        f"${{f:{tmp_path}/s.properties:k}}${{f:{tmp_path}/s.properties:k}}",
+    ]
     import os
 
     for text in texts:

@@ -62,12 +62,18 @@ REFUSED = {
         "ssl.endpoint.identification.algorithm",
     ),
     "no TLS version": ("security.protocol=SSL\nssl.enabled.protocols=SSLv3", "SSLv3"),
-    "password without store": ("security.protocol=SSL\nssl.truststore.password=h1dden",
-                               "no ssl.truststore.location"),
-    "key store without password": ("security.protocol=SSL\nssl.keystore.location=/k.jks",
-                                   "no ssl.keystore.password"),
-    "inline PEM of another type": ("security.protocol=SSL\nssl.truststore.certificates=h1dden",
-                                   "ssl.truststore.type=PEM"),
+    "password without store": (
+        "security.protocol=SSL\nssl.truststore.password=h1dden",
+        "no ssl.truststore.location",
+    ),
+    "key store without password": (
+        "security.protocol=SSL\nssl.keystore.location=/k.jks",
+        "no ssl.keystore.password",
+    ),
+    "inline PEM of another type": (
+        "security.protocol=SSL\nssl.truststore.certificates=h1dden",
+        "ssl.truststore.type=PEM",
+    ),
     "inline PEM and a file": (
         "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates=h1dden\n"
         "ssl.truststore.location=/t.pem",
@@ -98,8 +104,10 @@ REFUSED = {
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=x.Y required h1dden",
         "can't be read",
     ),
-    "no token": ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-                 "sasl.jaas.config=x.Y required;", "where the OAUTHBEARER token comes from"),
+    "no token": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.jaas.config=x.Y required;",
+        "where the OAUTHBEARER token comes from",
+    ),
     "no client id": (
         "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
         "sasl.oauthbearer.token.endpoint.url=https://x/y",
@@ -110,22 +118,30 @@ REFUSED = {
         "sasl.oauthbearer.token.endpoint.url=ftp://x/y",
         "ftp://x/y",
     ),
-    **{f"a token endpoint at {place}": (
-        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-        f"sasl.oauthbearer.token.endpoint.url=https://{place}/y",
-        "is not an http:, https: or file: URL",
-    ) for place in ("x:port", "x:65536", "[::1", "u:h1dden@x:-1", "")},
-    **{f"a token endpoint without {missing}": (
-        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-        f"sasl.oauthbearer.token.endpoint.url=https://x/y\n{given}",
-        f"sasl.oauthbearer.client.credentials.{missing} is missing",
-    ) for missing, given in (
-        ("client.id", "sasl.oauthbearer.client.credentials.client.secret=s"),
-        ("client.secret", "sasl.oauthbearer.client.credentials.client.id=i"),
-    )},
-    "no service name": ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI",
-                        "sasl.kerberos.service.name"),
-}  # fmt: skip
+    **{
+        f"a token endpoint at {place}": (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+            f"sasl.oauthbearer.token.endpoint.url=https://{place}/y",
+            "is not an http:, https: or file: URL",
+        )
+        for place in ("x:port", "x:65536", "[::1", "u:h1dden@x:-1", "")
+    },
+    **{
+        f"a token endpoint without {missing}": (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+            f"sasl.oauthbearer.token.endpoint.url=https://x/y\n{given}",
+            f"sasl.oauthbearer.client.credentials.{missing} is missing",
+        )
+        for missing, given in (
+            ("client.id", "sasl.oauthbearer.client.credentials.client.secret=s"),
+            ("client.secret", "sasl.oauthbearer.client.credentials.client.id=i"),
+        )
+    },
+    "no service name": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI",
+        "sasl.kerberos.service.name",
+    ),
+}
 
 
 @pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
@@ -199,7 +215,8 @@ def test_secrets_are_hidden_in_every_repr() -> None:
         StaticToken(Secret("h1dden")),
         oauth('token="h1dden"'),
         oauth('unsecuredLoginStringClaim_sub="a" password="h1dden"'),
-        oauth('clientId="i" clientSecret="h1dden"',
-              "sasl.oauthbearer.token.endpoint.url=https://h/t"),
-    ):  # fmt: skip
+        oauth(
+            'clientId="i" clientSecret="h1dden"', "sasl.oauthbearer.token.endpoint.url=https://h/t"
+        ),
+    ):
         assert "h1dden" not in f"{login!r} {login}"

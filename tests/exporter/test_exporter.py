@@ -103,8 +103,17 @@ def test_a_scrape_tells_what_describe_tells(
     ((labels, lag),) = samples["kgtool_group_lag"]
     assert (labels["group"], labels["partition"], lag) == (group, "0", 3)
     path = tmp_path / "x.prom"
-    done = kgtool("describe", "--group", group, "--expiry", "--time-lag", "--prometheus",
-                  str(path), "--bootstrap-server", bootstrap)  # fmt: skip
+    done = kgtool(
+        "describe",
+        "--group",
+        group,
+        "--expiry",
+        "--time-lag",
+        "--prometheus",
+        str(path),
+        "--bootstrap-server",
+        bootstrap,
+    )
     assert done.status == 0, done
     written = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -113,8 +122,9 @@ def test_a_scrape_tells_what_describe_tells(
     }
     scraped = {
         (name, tuple(sorted(labels.items()))): value
-        for name, found in samples.items() for labels, value in found
-    }  # fmt: skip
+        for name, found in samples.items()
+        for labels, value in found
+    }
     changing = {"kgtool_last_look_timestamp_seconds", "kgtool_group_lag_seconds"}
     assert written.keys() <= scraped.keys()
     assert {k: v for k, v in written.items() if k[0] not in changing} == {
@@ -190,16 +200,24 @@ def test_2000_groups_with_50_offsets_each_are_scraped_in_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """500,000 lines, 70 MB: a scrape makes none of them."""
-    row = {"current_offset": 10**9, "log_end_offset": 10**9 + 5, "lag": 5, "lag_ms": 1000,
-           "committed_at_ms": 1, "expires_at_ms": 2}  # fmt: skip
+    row = {
+        "current_offset": 10**9,
+        "log_end_offset": 10**9 + 5,
+        "lag": 5,
+        "lag_ms": 1000,
+        "committed_at_ms": 1,
+        "expires_at_ms": 2,
+    }
     groups = [
         (
             GroupDescription(f"billing-{group}", "consumer", "Stable", "", "", None, ()),
-            [{"group": f"billing-{group}", "topic": "orders", "partition": n, **row}
-             for n in range(50)],
+            [
+                {"group": f"billing-{group}", "topic": "orders", "partition": n, **row}
+                for n in range(50)
+            ],
         )
         for group in range(2000)
-    ]  # fmt: skip
+    ]
     text = metrics.render(metrics.of_groups(groups), {"cluster_id": "abcdefghijklmnopqrstuv"})
     look = collect.Collected(int(time.time() * 1000), text)
     monkeypatch.setattr(collect, "collect", lambda *_: look)
@@ -256,9 +274,10 @@ def test_a_look_that_fails_as_nobody_expected_is_not_the_last(
 def test_the_names_of_files_exist(exporter: Running) -> None:
     """Each metric that the rules and the dashboard ask for is one that there is."""
     source = "".join(
-        path.read_text() for path in (Path(metrics.__file__), *(ROOT / "kgtool/exporter").glob("*"))
+        path.read_text()
+        for path in (Path(metrics.__file__), *(ROOT / "kgtool/exporter").glob("*"))
         if path.suffix == ".py"
-    )  # fmt: skip
+    )
     known = set(re.findall(r'"(kgtool_\w+)"', source))
     for path in (FILES / "alerts.yml", FILES / "dashboard.json"):
         asked = set(re.findall(r"kgtool_\w+", path.read_text()))
@@ -269,8 +288,14 @@ def test_the_names_of_files_exist(exporter: Running) -> None:
 def test_promtool_takes_the_files_and_the_metrics(exporter: Running) -> None:
     for argv in (["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"]):
         subprocess.run(["promtool", *argv], cwd=FILES, check=True, capture_output=True, timeout=60)
-    done = subprocess.run(["promtool", "check", "metrics"], input=exporter.text(), text=True,
-                          capture_output=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        ["promtool", "check", "metrics"],
+        input=exporter.text(),
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
 
 
@@ -303,10 +328,15 @@ def test_a_real_prometheus(exporter: Running, group: str, tmp_path: Path) -> Non
         return [] if any(one["health"] == "unknown" for one in group["rules"]) else group["rules"]
 
     with subprocess.Popen(
-        ["prometheus", f"--config.file={tmp_path}/prometheus.yml",
-         f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
+        [
+            "prometheus",
+            f"--config.file={tmp_path}/prometheus.yml",
+            f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
         try:
             lag = f'sum by (group) (kgtool_group_lag{{group="{group}"}})'
             found = clients.wait_for(lambda: scraped(lag), "the first scrape", 60)

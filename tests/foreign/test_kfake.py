@@ -55,9 +55,11 @@ def test_what_is_no_text_comes_back(franz: Kfake, end: str) -> None:
     group = f"{name}{end}"
     row = offset_commit.RequestPartition(partition=0, offset=3, leader_epoch=-1, metadata=odd)
     request = offset_commit.Request(
-        group_id=group, generation_id_or_member_epoch=-1, member_id="",
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
         topics=[offset_commit.RequestTopic(name="payments", partitions=[row])],
-    )  # fmt: skip
+    )
     with Session(Settings(parse_bootstrap(franz.bootstrap))) as session:
         home = session.run(find_coordinators(session.cluster, [group]))[group]
         assert isinstance(home, int)
@@ -99,8 +101,9 @@ def test_an_empty_offsetfetch_is_no_group_without_offsets(franz: Kfake) -> None:
 
 def test_doctor_says_what_it_is_and_lacks(franz: Kfake) -> None:
     """It took it for Kafka 4.1: its retention, its rules, an upgrade."""
-    done = kgtool("doctor", "--bootstrap-server", franz.bootstrap, "-o", "json", "--ignore",
-                  "beyond-end")  # fmt: skip
+    done = kgtool(
+        "doctor", "--bootstrap-server", franz.bootstrap, "-o", "json", "--ignore", "beyond-end"
+    )
     found = {row["finding"]: row for row in done.document["results"]}
     assert found.keys() <= {"not-kafka", "denied", "topic-gone", "piling-up"}, done
     lacks = found["not-kafka"]["evidence"]["lacks"]
@@ -122,9 +125,7 @@ def test_expiry_is_never_a_guess(franz: Kfake, command: str) -> None:
     assert "T" not in "".join(re.findall(r"\d{4}-\d\d-\d\dT", said)), done
 
 
-LACKED = (
-    list_groups, delete_groups, offset_delete, leave_group, describe_configs, describe_acls,
-)  # fmt: skip
+LACKED = (list_groups, delete_groups, offset_delete, leave_group, describe_configs, describe_acls)
 
 
 @pytest.fixture(scope="module")

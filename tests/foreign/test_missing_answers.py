@@ -88,8 +88,9 @@ def test_a_living_group_that_one_api_leaves_out_is_no_empty_group(franz: Kfake) 
     member = clients.join(franz.bootstrap, group, ["payments"], group_protocol="consumer")
     try:
         franz.fail(consumer_group_describe.Request.KEY, empty=True)
-        done = kgtool("describe", "--group", group, "--bootstrap-server", franz.bootstrap,
-                      "-o", "json")  # fmt: skip
+        done = kgtool(
+            "describe", "--group", group, "--bootstrap-server", franz.bootstrap, "-o", "json"
+        )
         assert franz.struck()
     finally:
         member.close()

@@ -13,9 +13,26 @@ from hypothesis import strategies as st
 
 HUGE = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x80" * 6, b"\x7f\xff", b"\xff" * 8)
 TOKENS = (
-    b"", b"\0", b'"', b"\\", b"{", b"}", b"[", b"\n", b"${", b",", b"=", b"\xff\xfe", b"9" * 30,
-    b"-1", b"null", b"1e400", b"NaN", b"\xed\xa0\x80", b"/*",
-)  # fmt: skip
+    b"",
+    b"\0",
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"\n",
+    b"${",
+    b",",
+    b"=",
+    b"\xff\xfe",
+    b"9" * 30,
+    b"-1",
+    b"null",
+    b"1e400",
+    b"NaN",
+    b"\xed\xa0\x80",
+    b"/*",
+)
 """What means something to some text format or other."""
 
 EDITS = st.lists(
@@ -35,9 +52,7 @@ EDITS = st.lists(
 )
 MORE = int(os.environ.get("KGTOOL_FUZZ", "1"))
 """Times as many examples, for whoever looks for more: KGTOOL_FUZZ=20."""
-COMMON = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+COMMON = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def fuzz(examples: int) -> settings:

@@ -40,8 +40,17 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return made
 
 
-STORES = ("trust.pem", "trust.p12", "trust.jks", "client.both.pem", "client.sealed.pem",
-          "client.p12", "client.keytool.p12", "client.jks", "apart.jks")  # fmt: skip
+STORES = (
+    "trust.pem",
+    "trust.p12",
+    "trust.jks",
+    "client.both.pem",
+    "client.sealed.pem",
+    "client.p12",
+    "client.keytool.p12",
+    "client.jks",
+    "apart.jks",
+)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -125,9 +134,18 @@ def test_reset_files(edits: Any) -> None:
 
 
 HEADER = JournalHeader(
-    "20260131-120000-1f2e3d4c", 1_700_000_000_000, "2026-01-31 12:00:00", "delete-offsets",
-    ("--group", "g"), "cluster", "b:9092", "me", "here", 1, "0.1.0",
-)  # fmt: skip
+    "20260131-120000-1f2e3d4c",
+    1_700_000_000_000,
+    "2026-01-31 12:00:00",
+    "delete-offsets",
+    ("--group", "g"),
+    "cluster",
+    "b:9092",
+    "me",
+    "here",
+    1,
+    "0.1.0",
+)
 CHANGE = snapshots.change({snapshots.T0: snapshots.image(5), snapshots.T1: snapshots.image(None)})
 
 
@@ -175,9 +193,11 @@ def test_backups(tmp_path: Path, backup_file: bytes, edits: Any) -> None:
 
 
 KINDS = {
-    "offsets.json": "offsets-json", "groups.json": "groups-json", "offsets.txt": "offsets-text",
+    "offsets.json": "offsets-json",
+    "groups.json": "groups-json",
+    "offsets.txt": "offsets-text",
     "groups.txt": "groups-text",
-}  # fmt: skip
+}
 
 
 def kind_of(path: Path) -> str:

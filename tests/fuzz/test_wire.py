@@ -126,7 +126,7 @@ MECHANISMS: dict[str, tuple[Callable[[], Any], list[bytes]]] = {
         [b'{"version":"2020_10_22","request-id":"1"}'],
     ),
     "GSSAPI": (lambda: Gssapi(_Ticket()), [b"\1\0\xff\xff"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

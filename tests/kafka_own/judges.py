@@ -64,9 +64,14 @@ class Judge:
 
     def __init__(self, jars: str, folder: Path) -> None:
         # Unverified: SASL's tests name a Kerberos server (ApacheDS) that none of them starts.
-        flags = ["-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
-                 f"-Dkgtool.python={sys.executable}", f"-Djava.io.tmpdir={folder}",
-                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Xmx768m"]  # fmt: skip
+        flags = [
+            "-XX:+UnlockDiagnosticVMOptions",
+            "-XX:-BytecodeVerificationRemote",
+            f"-Dkgtool.python={sys.executable}",
+            f"-Djava.io.tmpdir={folder}",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-Xmx768m",
+        ]
         self._errors = (folder / "stderr").open("ab")
         self._process = subprocess.Popen(
             [str(find_java()), *FAST, *flags, "-cp", jars, f"{PACKAGE}.Judge"],
@@ -106,10 +111,20 @@ class Judges:
         jars = class_path([*kafka_jars("4.3.1-tests"), *kafka_jars("4.3.1")])
         classes = folder / "classes"
         subprocess.run(
-            ["javac", "--release", "17", "-nowarn", "-proc:none", "-d", str(classes), "-cp", jars,
-             *map(str, sorted((HERE / "java").glob("*.java")))],
+            [
+                "javac",
+                "--release",
+                "17",
+                "-nowarn",
+                "-proc:none",
+                "-d",
+                str(classes),
+                "-cp",
+                jars,
+                *map(str, sorted((HERE / "java").glob("*.java"))),
+            ],
             check=True,
-        )  # fmt: skip
+        )
         self._jars, self._folder = f"{classes}{os.pathsep}{jars}", folder
         self._idle: queue.SimpleQueue[Judge | None] = queue.SimpleQueue()
         for _ in range(AT_ONCE):

@@ -157,8 +157,9 @@ def test_only_the_planned_rows_are_sent(
     name, topic = group
 
     async def ask(client: Client) -> None:
-        reset = await said(client, "plan_reset-offsets", group=name, all_topics=True,
-                           to_latest=True)  # fmt: skip
+        reset = await said(
+            client, "plan_reset-offsets", group=name, all_topics=True, to_latest=True
+        )
         clients.produce(bootstrap, topic, 4)
         done = await said(client, "apply", plan_id=reset["plan_id"])
         assert done["exit_status"] == 0, done
@@ -236,8 +237,11 @@ def test_every_argument_is_one_of_its_command(tool: tools.Tool) -> None:
     for word in words:
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), word)
-    known = {name.lstrip("-").replace("-", "_"): option
-             for option in command.params for name in option.opts}  # fmt: skip
+    known = {
+        name.lstrip("-").replace("-", "_"): option
+        for option in command.params
+        for name in option.opts
+    }
     for param in tool.params:
         option = known[param.name]
         assert (param.kind == "flag") == bool(getattr(option, "is_flag", False)), param

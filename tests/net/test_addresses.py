@@ -178,10 +178,13 @@ def test_a_password_goes_to_one_address_only(
     try:
         names["localhost"] = [SECOND, THIRD, "127.0.0.1"]
         result = list_groups(
-            "SASL", "--bootstrap-server", at,
-            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
+            "SASL",
+            "--bootstrap-server",
+            at,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
             sasl_jaas_config=plain((ALICE[0], "wr0ng-password")),
-        )  # fmt: skip
+        )
         time.sleep(first.delay)  # what comes late is no reason to tell it there too
         assert result.status == 4, result
         said = "closed the connection" if case == "hangs up" else "refused the login"
@@ -292,18 +295,27 @@ def test_several_bad_addresses_are_told_by_the_most_telling_reason(
 @pytest.mark.broker
 @pytest.mark.parametrize("what", ["certificate", "name", "port"])
 def test_what_is_wrong_at_a_coordinator_is_told_at_once(
-    what: str, secure: SecureKafka, names: dict[str, list[str]], list_groups: Run,
-    client_file: Callable[..., str], capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    what: str,
+    secure: SecureKafka,
+    names: dict[str, list[str]],
+    list_groups: Run,
+    client_file: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Bootstrap is fine; the address that the broker advertises leads elsewhere."""
     port, group = secure.ports["TLS"], unique("g")
     commit(secure.cluster.bootstrap, group, {(create_topic(secure.cluster.bootstrap, group), 0): 0})
     names["localhost"] = [] if what == "name" else [SECOND]
-    said = {"certificate": "is not for the host name", "name": "can't be resolved",
-            "port": "is a web server"}[what]  # fmt: skip
-    made = {"certificate": lambda: Ear(secure.ports["OTHER"], SECOND, port),
-            "port": lambda: WebServer(SECOND, port),
-            "name": contextlib.ExitStack}[what]()  # fmt: skip
+    said = {
+        "certificate": "is not for the host name",
+        "name": "can't be resolved",
+        "port": "is a web server",
+    }[what]
+    made = {
+        "certificate": lambda: Ear(secure.ports["OTHER"], SECOND, port),
+        "port": lambda: WebServer(SECOND, port),
+        "name": contextlib.ExitStack,
+    }[what]()
     argv = ["describe", "--group", group, "--bootstrap-server", f"127.0.0.1:{port}"]
     argv += ["--command-config", client_file(**trust(secure))]
     try:

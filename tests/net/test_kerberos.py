@@ -46,9 +46,13 @@ def test_kafkas_own_tool_takes_the_same_file(
         "JDK_JAVA_OPTIONS", f"-Djava.security.krb5.conf={secure.kdc.folder}/krb5.conf"
     )
     done = secure.cluster.run_tool(
-        "kafka-consumer-groups", "--bootstrap-server", secure.at("KERBEROS"), "--command-config",
-        client_file(**tickets(keytab_login(secure))), "--list",
-    )  # fmt: skip
+        "kafka-consumer-groups",
+        "--bootstrap-server",
+        secure.at("KERBEROS"),
+        "--command-config",
+        client_file(**tickets(keytab_login(secure))),
+        "--list",
+    )
     assert "Error" not in done.stdout, done.stdout + done.stderr
 
 

@@ -34,8 +34,14 @@ NOW = 1_700_000_000.0
 
 @pytest.fixture(autouse=True)
 def _no_aws_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN",
-                 "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):  # fmt: skip
+    for name in (
+        "AWS_PROFILE",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_SESSION_TOKEN",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
@@ -54,10 +60,12 @@ def of_botocore(credentials: AwsCredentials, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     "credentials",
-    [AwsCredentials("AKIDEXAMPLE", "wJalr/XUtnFEMI+K7MDENG"),
-     AwsCredentials("ASIAEXAMPLE", "secret/+=", "session+/=token==")],
+    [
+        AwsCredentials("AKIDEXAMPLE", "wJalr/XUtnFEMI+K7MDENG"),
+        AwsCredentials("ASIAEXAMPLE", "secret/+=", "session+/=token=="),
+    ],
     ids=["lasting", "temporary"],
-)  # fmt: skip
+)
 def test_the_payload_is_what_amazon_would_sign(
     credentials: AwsCredentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,16 +134,20 @@ def test_a_role_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     class Sts:
         def assume_role(self, **given: str) -> dict[str, Any]:
             asked.update(given)
-            return {"Credentials": {"AccessKeyId": "ASIA", "SecretAccessKey": "s",
-                                    "SessionToken": "t"}}  # fmt: skip
+            return {
+                "Credentials": {"AccessKeyId": "ASIA", "SecretAccessKey": "s", "SessionToken": "t"}
+            }
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENV")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-env")
     monkeypatch.setattr("botocore.session.Session.create_client", lambda *_a, **_k: Sts())
     login = AwsLogin(role_arn="arn:aws:iam::1:role/ops", external_id="x")
     assert aws.credentials(login) == ("ASIA", "s", "t")
-    assert asked == {"RoleArn": "arn:aws:iam::1:role/ops", "RoleSessionName": "kgtool",
-                     "ExternalId": "x"}  # fmt: skip
+    assert asked == {
+        "RoleArn": "arn:aws:iam::1:role/ops",
+        "RoleSessionName": "kgtool",
+        "ExternalId": "x",
+    }
 
 
 def test_logins_of_both_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,10 +182,14 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.mark.parametrize("store", ["trust.pem", "trust.p12", "trust.jks", "none"])
 def test_a_login_in_tls_with_every_kind_of_store_and_without(
-    certificates: Certificates, client_file: Callable[..., str], outcome: Outcome,
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, store: str,
+    certificates: Certificates,
+    client_file: Callable[..., str],
+    outcome: Outcome,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    store: str,
     refused: Refused,
-) -> None:  # fmt: skip
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "broker.pem", certificates / "broker.key")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS[0])

@@ -54,8 +54,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_alias_becomes_the_brokers_own_names(names: None) -> None:
     assert canonical((("alias", 9092),)) == (("b1.example.org", 9092), ("10.0.0.2", 9092))
     assert canonical((("b1.example.org", 1), ("alias", 1))) == (
-        ("b1.example.org", 1), ("10.0.0.2", 1),
-    )  # fmt: skip
+        ("b1.example.org", 1),
+        ("10.0.0.2", 1),
+    )
 
 
 def test_a_name_without_an_address_is_named_when_it_is_tried(names: None) -> None:

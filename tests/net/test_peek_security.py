@@ -35,9 +35,16 @@ def peek(
 ) -> Peek:
     def run(listener: str, **properties: object) -> Result:
         return call(
-            capsys, "--bootstrap-server", secure.at(listener), "--command-config",
-            client_file(**properties), "peek", group, "-o", "json",
-        )  # fmt: skip
+            capsys,
+            "--bootstrap-server",
+            secure.at(listener),
+            "--command-config",
+            client_file(**properties),
+            "peek",
+            group,
+            "-o",
+            "json",
+        )
 
     return run
 
@@ -53,8 +60,10 @@ def test_trust_stores(peek: Peek, secure: SecureKafka, name: str) -> None:
 
 
 def test_a_certificate_that_is_no_authority(peek: Peek, secure: SecureKafka) -> None:
-    given = {"ssl_truststore_type": "PEM",
-             "ssl_truststore_location": secure.certificates / "broker.pem"}  # fmt: skip
+    given = {
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_location": secure.certificates / "broker.pem",
+    }
     sees(peek("TLS", security_protocol="SSL", **given))
     given["ssl_truststore_location"] = secure.certificates / "client.pem"
     assert peek("TLS", security_protocol="SSL", **given).status == 4

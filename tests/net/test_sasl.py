@@ -37,21 +37,23 @@ pytestmark = pytest.mark.broker
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 UNSECURED = oauth(unsecuredLoginStringClaim_sub="alice", extension_team="ops")
 PASSWORD_LINES = {
-    "PLAIN": plain(ALICE), "SCRAM-SHA-256": scram(ALICE), "SCRAM-SHA-512": scram(ALICE),
-}  # fmt: skip
+    "PLAIN": plain(ALICE),
+    "SCRAM-SHA-256": scram(ALICE),
+    "SCRAM-SHA-512": scram(ALICE),
+}
 
 
 def login(mechanism: str, line: str, protocol: str = "SASL_PLAINTEXT") -> dict[str, object]:
-    return {
-        "security_protocol": protocol,
-        "sasl_mechanism": mechanism,
-        "sasl_jaas_config": line,
-    }
+    return {"security_protocol": protocol, "sasl_mechanism": mechanism, "sasl_jaas_config": line}
 
 
 def keytab_login(secure: SecureKafka) -> str:
-    return krb5(useKeyTab="true", storeKey="true", keyTab=f"{secure.kdc.folder}/alice.keytab",
-                principal=f"alice@{kerberos.REALM}")  # fmt: skip
+    return krb5(
+        useKeyTab="true",
+        storeKey="true",
+        keyTab=f"{secure.kdc.folder}/alice.keytab",
+        principal=f"alice@{kerberos.REALM}",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +102,14 @@ def listener_of(mechanism: str, is_tls: bool) -> str:
 @pytest.mark.parametrize("store", [*TRUST, NO_TLS])
 @pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, *TOKENS, "GSSAPI"])
 def test_every_mechanism_in_tls_with_every_kind_of_store_and_without(
-    secure: SecureKafka, list_groups: Run, group: str, mechanism: str, store: str,
-    monkeypatch: pytest.MonkeyPatch, outcome: Outcome,
-) -> None:  # fmt: skip
+    secure: SecureKafka,
+    list_groups: Run,
+    group: str,
+    mechanism: str,
+    store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: Outcome,
+) -> None:
     is_tls = store != NO_TLS
     kind = TYPES[store.rpartition(".")[2]] if is_tls else NO_TLS
     with (
@@ -118,9 +125,12 @@ def test_every_mechanism_in_tls_with_every_kind_of_store_and_without(
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
 def test_names_and_passwords_with_everything_that_needs_escaping(
-    secure: SecureKafka, list_groups: Run, client_file: Callable[..., str], group: str,
+    secure: SecureKafka,
+    list_groups: Run,
+    client_file: Callable[..., str],
+    group: str,
     mechanism: str,
-) -> None:  # fmt: skip
+) -> None:
     line = plain(BOB) if mechanism == "PLAIN" else scram(BOB)
     result = list_groups("SASL", **login(mechanism, line))
     assert result.status == 0, result.err
@@ -128,9 +138,13 @@ def test_names_and_passwords_with_everything_that_needs_escaping(
     if mechanism == SCRAM[0]:
         path = client_file(**login(mechanism, line))
         done = secure.cluster.run_tool(
-            "kafka-consumer-groups", "--bootstrap-server", secure.at("SASL"),
-            "--command-config", path, "--list",
-        )  # fmt: skip
+            "kafka-consumer-groups",
+            "--bootstrap-server",
+            secure.at("SASL"),
+            "--command-config",
+            path,
+            "--list",
+        )
         assert group in done.stdout.splitlines(), "Kafka's own tool reads the file alike"
 
 
@@ -150,9 +164,15 @@ def test_a_delegation_token(
 ) -> None:
     path = client_file(**login("SCRAM-SHA-256", scram(ALICE)))
     done = secure.cluster.run_tool(
-        "org.apache.kafka.tools.DelegationTokenCommand", "--bootstrap-server", secure.at("SASL"),
-        "--command-config", path, "--create", "--max-life-time-period", "-1",
-    )  # fmt: skip
+        "org.apache.kafka.tools.DelegationTokenCommand",
+        "--bootstrap-server",
+        secure.at("SASL"),
+        "--command-config",
+        path,
+        "--create",
+        "--max-life-time-period",
+        "-1",
+    )
     row = done.stdout.splitlines()[-1].split()
     assert len(row) > 2, done.stdout + done.stderr
     token = (row[0], row[1])
@@ -168,12 +188,14 @@ def test_a_delegation_token(
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
-@pytest.mark.parametrize("user", [("alice", "wr0ng-pass"), ("nobody", "wr0ng-pass")],
-                         ids=["wrong password", "unknown user"])  # fmt: skip
+@pytest.mark.parametrize(
+    "user",
+    [("alice", "wr0ng-pass"), ("nobody", "wr0ng-pass")],
+    ids=["wrong password", "unknown user"],
+)
 def test_a_refused_login_is_one_sentence_in_under_5_s(
-    secure: SecureKafka, list_groups: Run, mechanism: str, user: tuple[str, str],
-    refused: Refused,
-) -> None:  # fmt: skip
+    secure: SecureKafka, list_groups: Run, mechanism: str, user: tuple[str, str], refused: Refused
+) -> None:
     line = plain(user) if mechanism == "PLAIN" else scram(user)
     what = "wrong password" if user[0] == ALICE[0] else "unknown user"
     result = refused(f"{mechanism}: {what}", lambda: list_groups("SASL", **login(mechanism, line)))
@@ -398,9 +420,14 @@ def test_no_secret_in_any_output(
 def test_no_secret_in_the_process_list(
     secure: SecureKafka, client_file: Callable[..., str]
 ) -> None:
-    path = client_file(**trust(secure), **{
-        "ssl_keystore_location": secure.certificates / "apart.jks",
-        "ssl_keystore_password": "unused here", "ssl_keystore_type": "JKS"})  # fmt: skip
+    path = client_file(
+        **trust(secure),
+        **{
+            "ssl_keystore_location": secure.certificates / "apart.jks",
+            "ssl_keystore_password": "unused here",
+            "ssl_keystore_type": "JKS",
+        },
+    )
     Path(path).write_text(
         Path(path).read_text() + "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f"sasl.jaas.config={plain(ALICE)}\n"
@@ -425,12 +452,16 @@ def test_no_secret_in_the_repr_of_settings(
     secure: SecureKafka, client_file: Callable[..., str]
 ) -> None:
     path = client_file(
-        **login("PLAIN", plain(ALICE), "SASL_SSL"), ssl_keystore_type="PKCS12",
-        ssl_keystore_location="/nowhere.p12", ssl_keystore_password="h1dden-a",
-        ssl_truststore_password="h1dden-b", ssl_truststore_location="/nowhere.jks",
-        ssl_key_password="h1dden-c", sasl_oauthbearer_client_credentials_client_secret="h1dden-d",
+        **login("PLAIN", plain(ALICE), "SASL_SSL"),
+        ssl_keystore_type="PKCS12",
+        ssl_keystore_location="/nowhere.p12",
+        ssl_keystore_password="h1dden-a",
+        ssl_truststore_password="h1dden-b",
+        ssl_truststore_location="/nowhere.jks",
+        ssl_key_password="h1dden-c",
+        sasl_oauthbearer_client_credentials_client_secret="h1dden-d",
         some_credential="h1dden-e",
-    )  # fmt: skip
+    )
     made = settings("localhost:1", path)
     shown = f"{made!r} {made} {made.properties if made else ''}"
     assert "/nowhere.p12" in shown

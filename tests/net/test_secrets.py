@@ -30,9 +30,14 @@ def forms(secret: str) -> set[bytes]:
     """A secret as it is, and as it is written in headers, forms, logs and dumps."""
     raw = secret.encode()
     texts = {
-        secret, base64.b64encode(raw).decode().rstrip("="), quote(secret, safe=""),
-        quote_plus(secret), raw.hex(), repr(secret)[1:-1], ascii(secret)[1:-1],
-    }  # fmt: skip
+        secret,
+        base64.b64encode(raw).decode().rstrip("="),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        raw.hex(),
+        repr(secret)[1:-1],
+        ascii(secret)[1:-1],
+    }
     return {text.encode() for text in texts}
 
 
@@ -65,9 +70,14 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Traces]:
 
 @pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, *TOKENS, "GSSAPI"])
 def test_changes_and_their_undoing_leave_no_secret(
-    secure: SecureKafka, client_file: Callable[..., str], capsys: pytest.CaptureFixture[str],
-    traces: Traces, monkeypatch: pytest.MonkeyPatch, mechanism: str, outcome: Outcome,
-) -> None:  # fmt: skip
+    secure: SecureKafka,
+    client_file: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    traces: Traces,
+    monkeypatch: pytest.MonkeyPatch,
+    mechanism: str,
+    outcome: Outcome,
+) -> None:
     at = secure.cluster.bootstrap
     topic, group = create_topic(at, unique("t")), unique("secret")
     commit(at, group, {(topic, 0): 0})
@@ -107,15 +117,29 @@ def test_changes_and_their_undoing_leave_no_secret(
 
 
 def test_a_context_with_a_password_of_its_own(
-    secure: SecureKafka, capsys: pytest.CaptureFixture[str], traces: Traces,
-    monkeypatch: pytest.MonkeyPatch, outcome: Outcome,
-) -> None:  # fmt: skip
+    secure: SecureKafka,
+    capsys: pytest.CaptureFixture[str],
+    traces: Traces,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: Outcome,
+) -> None:
     monkeypatch.setenv("ALICES_PASSWORD", ALICE[1])
     added = call(
-        capsys, "context", "add", "alice", "--bootstrap-server", secure.at("SASL"), "--user",
-        "alice", "--password", "env:ALICES_PASSWORD", "--property",
-        "security.protocol=SASL_PLAINTEXT", "--property", "sasl.mechanism=SCRAM-SHA-256",
-    )  # fmt: skip
+        capsys,
+        "context",
+        "add",
+        "alice",
+        "--bootstrap-server",
+        secure.at("SASL"),
+        "--user",
+        "alice",
+        "--password",
+        "env:ALICES_PASSWORD",
+        "--property",
+        "security.protocol=SASL_PLAINTEXT",
+        "--property",
+        "sasl.mechanism=SCRAM-SHA-256",
+    )
     assert added.status == 0, added.err
     with outcome(TABLE, "a context's password", "found") as cell:
         for argv in (["context", "list", "-o", "json"], ["--context", "alice", "list"]):
@@ -128,9 +152,12 @@ def test_a_context_with_a_password_of_its_own(
 
 
 def test_no_secret_leaves_by_exporter_agent_or_second_journal(
-    secure: SecureKafka, client_file: Callable[..., str], traces: Traces,
-    monkeypatch: pytest.MonkeyPatch, outcome: Outcome,
-) -> None:  # fmt: skip
+    secure: SecureKafka,
+    client_file: Callable[..., str],
+    traces: Traces,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: Outcome,
+) -> None:
     at = secure.cluster.bootstrap
     topic, group = create_topic(at, unique("t")), unique("secret")
     commit(at, group, {(topic, 0): 0})
@@ -139,10 +166,18 @@ def test_no_secret_leaves_by_exporter_agent_or_second_journal(
     policy.write_text('mcp = ["cleanup"]')
     token.write_text(TRICKY)
     monkeypatch.setenv("KGTOOL_POLICY", str(policy))
-    login = ["--command-config", client_file(**{
-        **trust(secure, "trust.jks"), **key(secure, "apart.jks"), "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN", "sasl_jaas_config": PASSWORD_LINES["PLAIN"],
-    })]  # fmt: skip
+    login = [
+        "--command-config",
+        client_file(
+            **{
+                **trust(secure, "trust.jks"),
+                **key(secure, "apart.jks"),
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "PLAIN",
+                "sasl_jaas_config": PASSWORD_LINES["PLAIN"],
+            }
+        ),
+    ]
 
     async def agent(client: Client) -> None:
         async def ask(name: str, **given: object) -> Any:
@@ -152,15 +187,20 @@ def test_no_secret_leaves_by_exporter_agent_or_second_journal(
 
         await ask("describe", group=[group])
         await ask("doctor", group=[group])
-        await ask("request", api="DescribeConfigs", body='{"resources": [{"resourceType": 4, '
-                  '"resourceName": "1", "configurationKeys": null}]}')  # fmt: skip
+        await ask(
+            "request",
+            api="DescribeConfigs",
+            body='{"resources": [{"resourceType": 4, '
+            '"resourceName": "1", "configurationKeys": null}]}',
+        )
         plan = await ask("plan_cleanup", group=[group])
         assert (await ask("apply", plan_id=plan["plan_id"]))["exit_status"] == 0, traces.shown
         await ask("history")
 
     with outcome(TABLE, "exporter, mcp, a journal's copy", "found") as cell:
-        with exporting(secure.at("SASLTLS"), "--token-file", str(token), "--match", group,
-                       *login) as exporter:  # fmt: skip
+        with exporting(
+            secure.at("SASLTLS"), "--token-file", str(token), "--match", group, *login
+        ) as exporter:
             traces.shown.append(str(exporter.until_up(token=TRICKY).keys()))
             traces.shown.append(exporter.text(TRICKY))
         assert f'group="{group}"' in traces.shown[-1], traces.shown

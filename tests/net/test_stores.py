@@ -39,8 +39,15 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 def keytool(folder: Path, *args: str) -> None:
     env = {**os.environ, "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(["keytool", *args], cwd=folder, capture_output=True, text=True,
-                          timeout=60, check=False, env=env)  # fmt: skip
+    done = subprocess.run(
+        ["keytool", *args],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=env,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -72,8 +79,9 @@ def test_a_key_of_keytool(certificates: Certificates, name: str, password: str) 
 @pytest.mark.parametrize("kind", ["EC", "RSA", "Ed25519"])
 def test_keys_of_every_kind_and_many_entries(tmp_path: Path, kind: str) -> None:
     store = ("-keystore", "many.jks", "-storetype", "JKS", "-storepass", "sécret€1")
-    keytool(tmp_path, "-genkeypair", "-alias", "schlüssel", "-keyalg", kind, "-dname", "CN=x",
-            *store)  # fmt: skip
+    keytool(
+        tmp_path, "-genkeypair", "-alias", "schlüssel", "-keyalg", kind, "-dname", "CN=x", *store
+    )
     keytool(tmp_path, "-exportcert", "-rfc", "-alias", "schlüssel", "-file", "x.pem", *store)
     for alias in ("eins", "zwei"):
         keytool(tmp_path, "-importcert", "-noprompt", "-alias", alias, "-file", "x.pem", *store)
@@ -124,8 +132,11 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         "Check ssl.truststore.password.",
     ),
     "PKCS12, wrong password": (
-        {"ssl.truststore.location": "{folder}/trust.p12", "ssl.truststore.password": "h1dden",
-         "ssl.truststore.type": "PKCS12"},
+        {
+            "ssl.truststore.location": "{folder}/trust.p12",
+            "ssl.truststore.password": "h1dden",
+            "ssl.truststore.type": "PKCS12",
+        },
         "Check ssl.truststore.password.",
     ),
     "PKCS12, no password": (
@@ -157,8 +168,11 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         "has no private key",
     ),
     "PEM, wrong key password": (
-        {"ssl.keystore.location": "{folder}/client.sealed.pem", "ssl.keystore.type": "PEM",
-         "ssl.key.password": "h1dden"},
+        {
+            "ssl.keystore.location": "{folder}/client.sealed.pem",
+            "ssl.keystore.type": "PEM",
+            "ssl.key.password": "h1dden",
+        },
         "ssl.key.password is wrong",
     ),
     "PEM, no key password": (
@@ -181,7 +195,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         {"ssl.truststore.location": "{folder}/trust.jceks", "ssl.truststore.password": "x"},
         "JCEKS",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("given", "said"), BAD.values(), ids=BAD)
@@ -220,16 +234,25 @@ def key_store(certificates: Certificates, name: str) -> TlsStore:
     return TlsStore("keystore", kind, str(certificates / name), password, key_password=key_password)
 
 
-KEYS = ("client.both.pem", "client.sealed.pem", "client.p12", "client.keytool.p12", "client.jks",
-        "apart.jks")  # fmt: skip
+KEYS = (
+    "client.both.pem",
+    "client.sealed.pem",
+    "client.p12",
+    "client.keytool.p12",
+    "client.jks",
+    "apart.jks",
+)
 
 
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("has_memfd", [True, False], ids=["memfd", "no memfd"])
 def test_no_private_key_is_ever_written_to_a_disk(
-    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
+    certificates: Certificates,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
     has_memfd: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Where there is no memory file, as on macOS, what is on the disk is encrypted, and goes."""
     written: list[tuple[str, bytes, int]] = []
     real_open = builtins.open
@@ -312,8 +335,15 @@ def _java_trusts(folder: Path, *names: str) -> list[set[bytes]]:
     source = folder / "Trusted.java"
     source.write_text(TRUST_MANAGER)
     command = [str(find_java()), "-Dfile.encoding=UTF-8", str(source), PASSWORD, *names]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60,
-                          check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})  # fmt: skip
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
     return [set(map(base64.b64decode, line.split())) for line in done.stdout.splitlines()]
 
 
@@ -321,11 +351,33 @@ def test_a_key_store_as_trust_store_trusts_what_java_trusts(certificates: Certif
     """Was: the whole chain of a key, so that any certificate of that authority was fine."""
     folder = certificates.folder
     shutil.copy(folder / "client.keytool.p12", folder / "both.p12")
-    keytool(folder, "-importcert", "-noprompt", "-alias", "stranger", "-file", "stranger.pem",
-            "-keystore", "both.p12", "-storepass", PASSWORD)  # fmt: skip
+    keytool(
+        folder,
+        "-importcert",
+        "-noprompt",
+        "-alias",
+        "stranger",
+        "-file",
+        "stranger.pem",
+        "-keystore",
+        "both.p12",
+        "-storepass",
+        PASSWORD,
+    )
     shutil.copy(folder / "both.p12", folder / "all.p12")
-    keytool(folder, "-importcert", "-noprompt", "-alias", "ca", "-file", "ca.pem",
-            "-keystore", "all.p12", "-storepass", PASSWORD)  # fmt: skip
+    keytool(
+        folder,
+        "-importcert",
+        "-noprompt",
+        "-alias",
+        "ca",
+        "-file",
+        "ca.pem",
+        "-keystore",
+        "all.p12",
+        "-storepass",
+        PASSWORD,
+    )
     expected = {
         "client.keytool.p12": {"client"},
         "client.p12": {"client"},

@@ -26,8 +26,14 @@ from tests.support.secure import ALICE, SecureKafka, plain
 pytestmark = pytest.mark.broker
 
 TRUST = ("trust.pem", "trust.p12", "trust.jks")
-KEYS = ("client.both.pem", "client.sealed.pem", "client.p12", "client.keytool.p12", "client.jks",
-        "apart.jks")  # fmt: skip
+KEYS = (
+    "client.both.pem",
+    "client.sealed.pem",
+    "client.p12",
+    "client.keytool.p12",
+    "client.jks",
+    "apart.jks",
+)
 TYPES = {"pem": "PEM", "p12": "PKCS12", "jks": "JKS"}
 
 
@@ -89,13 +95,18 @@ def test_kafkas_own_tool_takes_the_same_files(
     secure: SecureKafka, client_file: Callable[..., str], group: str
 ) -> None:
     """What these tests call a key store is one for Java too."""
-    for store, keys in zip(TRUST, ("client.both.pem", "client.keytool.p12", "apart.jks"),
-                           strict=True):  # fmt: skip
+    for store, keys in zip(
+        TRUST, ("client.both.pem", "client.keytool.p12", "apart.jks"), strict=True
+    ):
         path = client_file(**trust(secure, store), **key(secure, keys))
         done = secure.cluster.run_tool(
-            "kafka-consumer-groups", "--bootstrap-server", secure.at("MUTUAL"),
-            "--command-config", path, "--list",
-        )  # fmt: skip
+            "kafka-consumer-groups",
+            "--bootstrap-server",
+            secure.at("MUTUAL"),
+            "--command-config",
+            path,
+            "--list",
+        )
         assert group in done.stdout.splitlines(), (store, keys, done.stdout, done.stderr)
 
 
@@ -109,12 +120,15 @@ def test_pem_in_the_file_itself_on_lines_that_were_continued(
         return certificates.text(name).replace("\n", " ")
 
     result = list_groups(
-        "MUTUAL", security_protocol="SSL",
-        ssl_truststore_type="PEM", ssl_truststore_certificates=joined("ca.pem"),
-        ssl_keystore_type="PEM", ssl_keystore_key=joined("client.sealed.key"),
+        "MUTUAL",
+        security_protocol="SSL",
+        ssl_truststore_type="PEM",
+        ssl_truststore_certificates=joined("ca.pem"),
+        ssl_keystore_type="PEM",
+        ssl_keystore_key=joined("client.sealed.key"),
         ssl_keystore_certificate_chain=joined("client.pem") + joined("ca.pem"),
         ssl_key_password=TRICKY,
-    )  # fmt: skip
+    )
     assert result.status == 0, result.err
     assert group in result.out
 
@@ -170,9 +184,14 @@ FAILURES: dict[str, tuple[str, dict[str, object], str]] = {
 
 @pytest.mark.parametrize(("listener", "given", "said"), FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_one_clear_sentence_in_under_5_s(
-    secure: SecureKafka, list_groups: Run, listener: str, given: dict[str, object], said: str,
-    request: pytest.FixtureRequest, refused: Refused,
-) -> None:  # fmt: skip
+    secure: SecureKafka,
+    list_groups: Run,
+    listener: str,
+    given: dict[str, object],
+    said: str,
+    request: pytest.FixtureRequest,
+    refused: Refused,
+) -> None:
     properties = trust(secure) | {k: secure.certificates / str(v) for k, v in given.items()}
     name = request.node.callspec.id
     result = refused(f"TLS: {name}", lambda: list_groups(listener, **properties))
@@ -188,8 +207,11 @@ def test_the_host_name_check_can_be_switched_off(secure: SecureKafka, list_group
     assert result.status == 4, "without the name, the certificate must still be trusted"
 
 
-PLAIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
-         "sasl_jaas_config": plain(ALICE)}  # fmt: skip
+PLAIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_jaas_config": plain(ALICE),
+}
 
 
 @pytest.mark.parametrize("given", [{}, PLAIN], ids=["no TLS", "a login without TLS"])
@@ -210,8 +232,7 @@ def test_a_certificate_that_the_broker_does_not_trust(
     )
     given = {"ssl_keystore_type": "PEM", "ssl_keystore_location": stranger}
     result = refused(
-        "TLS: a certificate of a stranger",
-        lambda: list_groups("MUTUAL", **trust(secure), **given),
+        "TLS: a certificate of a stranger", lambda: list_groups("MUTUAL", **trust(secure), **given)
     )
     assert "refused the TLS connection" in result.err
     assert "ssl.keystore.location" in result.err
@@ -282,8 +303,16 @@ def test_a_peer_that_never_shakes_hands_costs_no_more_than_the_timeout(
     path = client_file(**trust(secure))
     with peer(lambda connection: time.sleep(3)) as address:
         began = time.monotonic()
-        result = call(capsys, "list", "--bootstrap-server", address, "--command-config", path,
-                      "--timeout", "700")  # fmt: skip
+        result = call(
+            capsys,
+            "list",
+            "--bootstrap-server",
+            address,
+            "--command-config",
+            path,
+            "--timeout",
+            "700",
+        )
         assert time.monotonic() - began < 2.5
     assert result.status == 4
 

@@ -14,8 +14,11 @@ from tests.support.secure import ALICE, SecureKafka, plain
 
 pytestmark = pytest.mark.broker
 
-LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
-         "sasl.jaas.config": plain(ALICE)}  # fmt: skip
+LOGIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": plain(ALICE),
+}
 
 
 def test_two_configurations(
@@ -33,9 +36,21 @@ def test_two_configurations(
         sides.append((at, str(file), offset))
     for (at, file, old), (at_b, file_b, new) in (sides, sides[::-1]):
         done = call(
-            capsys, "diff", "--bootstrap-server", at, "--command-config", file, "--cluster-b",
-            at_b, "--command-config-b", file_b, "--group", group, "-o", "json",
-        )  # fmt: skip
+            capsys,
+            "diff",
+            "--bootstrap-server",
+            at,
+            "--command-config",
+            file,
+            "--cluster-b",
+            at_b,
+            "--command-config-b",
+            file_b,
+            "--group",
+            group,
+            "-o",
+            "json",
+        )
         assert done.status == 5, done.err
         (row,) = done.json["results"]
         assert (row["old_offset"], row["new_offset"]) == (old, new), row

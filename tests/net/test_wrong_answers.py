@@ -78,8 +78,7 @@ def moved(host: str, port: int) -> list[Fault]:
     return [
         *everywhere(metadata, lambda r: r.replace(brokers=[change(b) for b in r.brokers])),
         *everywhere(
-            find_coordinator,
-            lambda r: r.replace(coordinators=[change(c) for c in r.coordinators]),
+            find_coordinator, lambda r: r.replace(coordinators=[change(c) for c in r.coordinators])
         ),
     ]
 
@@ -117,10 +116,17 @@ def test_a_wrong_address_of_a_broker_is_told_at_once(
     }[place]
     proxies.plans[client] = Plan(*moved(host, web_server))
     done = kgtool(
-        "describe", *(f"--group={group}" for group in groups.values()), "--timeout", "20000",
-        "--bootstrap-server", proxies.bootstrap.split(",")[0], "-o", "json",
-        "--command-config", client_config(tmp_path, client),
-    )  # fmt: skip
+        "describe",
+        *(f"--group={group}" for group in groups.values()),
+        "--timeout",
+        "20000",
+        "--bootstrap-server",
+        proxies.bootstrap.split(",")[0],
+        "-o",
+        "json",
+        "--command-config",
+        client_config(tmp_path, client),
+    )
     assert proxies.plans[client].struck
     assert done.status == 3, done
     assert done.seconds < 6, done
@@ -149,9 +155,14 @@ def test_metadata_that_tells_nothing_is_asked_for_again(
         *everywhere(metadata, lambda _: metadata.Response(error_code=code), times=2)
     )
     done = kgtool(
-        "list", "--bootstrap-server", proxies.bootstrap, "-o", "json",
-        "--command-config", client_config(tmp_path, client),
-    )  # fmt: skip
+        "list",
+        "--bootstrap-server",
+        proxies.bootstrap,
+        "-o",
+        "json",
+        "--command-config",
+        client_config(tmp_path, client),
+    )
     assert proxies.plans[client].struck >= 2
     assert (done.status, done.document["errors"]) == (0, []), done
     assert group in {row["group"] for row in done.document["results"]}
@@ -166,9 +177,16 @@ def test_metadata_that_never_tells_anything_is_a_failure(
     proxies.plans[client] = Plan(*everywhere(metadata, lambda _: bad))
     argv = [command, *(["--all-groups"] if command == "describe" else [])]
     done = kgtool(
-        *argv, "--bootstrap-server", proxies.bootstrap, "-o", "json", "--timeout", "3000",
-        "--command-config", client_config(tmp_path, client),
-    )  # fmt: skip
+        *argv,
+        "--bootstrap-server",
+        proxies.bootstrap,
+        "-o",
+        "json",
+        "--timeout",
+        "3000",
+        "--command-config",
+        client_config(tmp_path, client),
+    )
     assert done.status == 1, done
     assert [error["name"] for error in done.document["errors"]] == ["REBOOTSTRAP_REQUIRED"], done
 
@@ -367,9 +385,15 @@ def committed(kafka: FaultyKafka, count: int) -> list[str]:
 def run(proxies: Proxies, folder: Path, client: str, *argv: str) -> Run:
     time = () if "--timeout" in argv else ("--timeout", "20000")
     return kgtool(
-        *argv, "--bootstrap-server", proxies.bootstrap, "-o", "json", *time,
-        "--command-config", client_config(folder, client),
-    )  # fmt: skip
+        *argv,
+        "--bootstrap-server",
+        proxies.bootstrap,
+        "-o",
+        "json",
+        *time,
+        "--command-config",
+        client_config(folder, client),
+    )
 
 
 def test_a_static_member_that_was_restarted_is_not_the_one_removed(
@@ -396,8 +420,9 @@ def test_a_static_member_that_was_restarted_is_not_the_one_removed(
         )
         assert (proxies.plans[client].struck, len(second)) == (1, 1)
         assert (done.status, [row["status"] for row in done.document["results"]]) == (
-            0, ["removed"],
-        ), done  # fmt: skip
+            0,
+            ["removed"],
+        ), done
         shown = kafka.cluster.run_tool(
             "kafka-consumer-groups", "--describe", "--members", "--group", group
         )

@@ -117,8 +117,12 @@ def _world(bootstrap: str, protocol: str) -> tuple[World, dict[str, list[Consume
     world = World(protocol, one, two, **names)
     members = {}
     for kind, count, topic in (
-        ("stable", 1, one), ("never", 1, one), ("pair", 2, one), ("both", 2, two), ("left", 1, one)
-    ):  # fmt: skip
+        ("stable", 1, one),
+        ("never", 1, one),
+        ("pair", 2, one),
+        ("both", 2, two),
+        ("left", 1, one),
+    ):
         settings = {"group.protocol": protocol, "client.id": f"cli-{kind}"}
         settings |= ASSIGNORS[protocol] if kind == "both" else {}
         members[names[kind]] = [

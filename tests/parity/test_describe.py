@@ -145,8 +145,9 @@ def test_the_state(world: World, address: str, kg: Kg, protocol: str) -> None:
 @behaviour(22)
 def test_the_assignor(world: World, kg: Kg, protocol: str) -> None:
     for name, classic, consumer in (
-        (world.both, "roundrobin", "range"), (world.stable, "range", "uniform"),
-    ):  # fmt: skip
+        (world.both, "roundrobin", "range"),
+        (world.stable, "range", "uniform"),
+    ):
         (row,) = _rows(kg("--describe", "--group", name, "--state"), ["--state"])
         assert row[3] == (classic if protocol == "classic" else consumer)
 
@@ -248,12 +249,14 @@ def test_a_member_that_never_commits(world: World, address: str, kg: Kg, protoco
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--members", "--state"],
-         "Option [describe] takes at most one of these options: [members], [offsets], [state]"),
+        (
+            ["--members", "--state"],
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+        ),
         (["--state", "Stable"], "Option [describe] does not take a value for [state]"),
         (["--state=Stable"], "Option [describe] does not take a value for [state]"),
     ],
-)  # fmt: skip
+)
 def test_options_of_describe_that_exclude_each_other(
     kg: Kg, argv: list[str], said: str, protocol: str
 ) -> None:
@@ -312,7 +315,8 @@ def test_a_negative_offset_is_none(
     rows = kg("--describe", "--group", group)
     assert rows.out == tool("--describe", "--group", group).stdout
     assert [row[1:6] for row in lines(rows.out)[1:]] == [
-        [topic, "0", "1", "4", "3"], [topic, "1", "-", "4", "-"],
-    ]  # fmt: skip
+        [topic, "0", "1", "4", "3"],
+        [topic, "1", "-", "4", "-"],
+    ]
     document = kg("--describe", "--group", group, "-o", "json").out
     assert [row["current_offset"] for row in json.loads(document)["results"]] == [1, None]

@@ -163,9 +163,14 @@ def test_bad_states(kg: Kg, text: str, protocol: str) -> None:
     head, _, names = result.err.removeprefix("Error: ").partition(". Valid states are: ")
     assert head == f"Invalid state list '{text}'"
     assert set(re.findall(r"\w+", names)) == {
-        "Assigning", "CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Reconciling",
+        "Assigning",
+        "CompletingRebalance",
+        "Dead",
+        "Empty",
+        "PreparingRebalance",
+        "Reconciling",
         "Stable",
-    }  # fmt: skip
+    }
 
 
 @behaviour(13)

@@ -11,16 +11,7 @@ from confluent_kafka import Producer, ShareConsumer, TopicPartition
 
 from kgtool.sandbox.seeding import group_client
 from tests.cli import run
-from tests.parity.behaviours import (
-    Kg,
-    Offsets,
-    World,
-    behaviour,
-    chosen,
-    every_view,
-    header,
-    lines,
-)
+from tests.parity.behaviours import Kg, Offsets, World, behaviour, chosen, every_view, header, lines
 from tests.parity.conftest import settle
 from tests.support import clients
 
@@ -172,9 +163,14 @@ def test_notes_stand_before_their_table(
     """With ``2>&1``, as scripts have it."""
     argv = ["--bootstrap-server", address, "--describe", *chosen(world.left, world.simple)]
     done = subprocess.run(
-        run.command_line(*argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        cwd=run.ROOT, timeout=60, check=True,
-    )  # fmt: skip
+        run.command_line(*argv),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=run.ROOT,
+        timeout=60,
+        check=True,
+    )
     alone = [tool("--describe", "--group", name) for name in sorted((world.left, world.simple))]
     assert done.stdout.count("no active members") == 2
     first, second = (f"{theirs.stderr}{theirs.stdout.split()[0]}" for theirs in alone)

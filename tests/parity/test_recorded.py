@@ -44,7 +44,9 @@ IN_KAFKAS_WORDS = re.compile(
 )
 DEPARTS: dict[str, dict[str, str]] = {
     "``--help`` is on stdout, with status 0": {
-        "help": "Usage: kgtool", "opt-help-list": "Usage: kgtool", "noargs": "Usage: kgtool",
+        "help": "Usage: kgtool",
+        "opt-help-list": "Usage: kgtool",
+        "noargs": "Usage: kgtool",
     },
     "``--version`` is kgtool's own": {"version": "kgtool "},
     "Stray arguments are refused": {
@@ -52,7 +54,7 @@ DEPARTS: dict[str, dict[str, str]] = {
         "opt-positional2": "Unexpected argument 'foo'",
     },
     "``--all-topics`` with ``--topic`` is refused": {
-        "reset-bothscope": 'Option "[topic]" can\'t be used with option "[all-topics]"',
+        "reset-bothscope": 'Option "[topic]" can\'t be used with option "[all-topics]"'
     },
     "A bad address or configuration is named": {
         "opt-bs-bad": "Invalid url in bootstrap.servers: localhost",
@@ -81,9 +83,11 @@ DEPARTS: dict[str, dict[str, str]] = {
         "reset-dt-2023-11-14T22:18:20.000Zjunk": "Unparseable date",
     },
     "An invalid ``--validate-regex`` is status 1": {
-        "opt-regex-bad": "", "opt-regex-back": "", "opt-regex-lookahead": "",
+        "opt-regex-bad": "",
+        "opt-regex-back": "",
+        "opt-regex-lookahead": "",
     },
-}  # fmt: skip
+}
 """What docs/migration.rst says → the runs that end otherwise for it, and the words they
 end with; where there are none, the line is accepted here."""
 
@@ -148,9 +152,10 @@ def test_regular_expressions(recorded_run: Run, capsys: pytest.CaptureFixture[st
 
 def _configuration(name: str) -> str:
     kind = {
-        "sec-bogus": "BOGUS", "sec-nojaas": "SASL_PLAINTEXT\nsasl.mechanism=PLAIN",
+        "sec-bogus": "BOGUS",
+        "sec-nojaas": "SASL_PLAINTEXT\nsasl.mechanism=PLAIN",
         "sec-list-gss": "SASL_PLAINTEXT",
-    }[name]  # fmt: skip
+    }[name]
     return f"security.protocol={kind}\n"
 
 
@@ -246,16 +251,20 @@ BY_HAND = {
     "tests/changes/test_reset.py::test_an_invalid_topic_name": "reset-badtopicname",
     "tests/cli/test_reset_parity.py::test_files_with_unknown_partitions_do_not_hang": "ff-unkpart "
     "ff-unktopic",
-}  # fmt: skip
+}
 NOT_COVERED = {
-    "txn-delete": "deleting a group with a pending transaction: what is to happen is not decided",
+    "txn-delete": "deleting a group with a pending transaction: what is to happen is not decided"
 }
 
 
 def _ids(module: Any) -> set[str]:
     """The recorded runs that a module's tests are parametrized with."""
-    marks = [mark for test in vars(module).values() for mark in getattr(test, "pytestmark", [])
-             if callable(test)]  # fmt: skip
+    marks = [
+        mark
+        for test in vars(module).values()
+        for mark in getattr(test, "pytestmark", [])
+        if callable(test)
+    ]
     params = [p for mark in marks if mark.name == "parametrize" for p in mark.args[1]]
     return {p.id for p in params if isinstance(getattr(p, "values", [None])[0], Run)}
 

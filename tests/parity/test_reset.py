@@ -174,13 +174,7 @@ def test_a_strategy(
 
 @behaviour(71, 72, 73, 74)
 @pytest.mark.parametrize(
-    ("spec", "rows"),
-    [
-        ("A", "A0 A1"),
-        ("A:1", "A1"),
-        ("A B", "A0 A1 B0 B1"),
-        ("A:1 B:0", "A1 B0"),
-    ],
+    ("spec", "rows"), [("A", "A0 A1"), ("A:1", "A1"), ("A B", "A0 A1 B0 B1"), ("A:1 B:0", "A1 B0")]
 )
 def test_a_scope(
     address: str, kg: Kg, filled: Filled, empty: Empty, spec: str, rows: str, protocol: str
@@ -257,8 +251,10 @@ def test_a_request_of_a_kind_however_many_topics(
         result = run.call(capsys, "--bootstrap-server", proxies.bootstrap, *argv)
     assert result.status == 0, result.err
     assert shown(result.out) == {
-        (group, topics[0], 0): 10, (group, topics[0], 1): 10, (group, topics[1], 0): 10
-    }  # fmt: skip
+        (group, topics[0], 0): 10,
+        (group, topics[0], 1): 10,
+        (group, topics[1], 0): 10,
+    }
     sent = proxies.requests[f"reset-{protocol}"]
     assert sent[OFFSET_COMMIT] == 0
     assert sent[LIST_OFFSETS] <= 2  # log start and log end

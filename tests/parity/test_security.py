@@ -56,9 +56,14 @@ def as_alice(
 def _may_describe(address: str, group: str) -> None:
     admin = clients.admin(address)
     rule = AclBinding(
-        ResourceType.GROUP, group, ResourcePatternType.LITERAL, "User:alice", "*",
-        AclOperation.DESCRIBE, AclPermissionType.ALLOW,
-    )  # fmt: skip
+        ResourceType.GROUP,
+        group,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermissionType.ALLOW,
+    )
     for future in admin.create_acls([rule]).values():
         future.result(30)
 
@@ -92,11 +97,13 @@ def test_describe_with_the_right_to_describe_the_group(
 ACTIONS = [
     pytest.param(text.split(), id=text.split()[0].lstrip("-"))
     for text in (
-        "--list", "--describe --group g", "--delete --group g",
+        "--list",
+        "--describe --group g",
+        "--delete --group g",
         "--delete-offsets --group g --topic t",
         "--reset-offsets --group g --topic t --to-earliest --dry-run",
     )
-]  # fmt: skip
+]
 
 
 @behaviour(82, protocols=("any",))
@@ -144,9 +151,11 @@ def test_what_is_denied_is_named(
     topic = filled(3)
     group = empty({(topic, 0): 1})
     for action in (
-        ["--describe"], ["--delete"], ["--delete-offsets", "--topic", f"{topic}:0"],
+        ["--describe"],
+        ["--delete"],
+        ["--delete-offsets", "--topic", f"{topic}:0"],
         ["--reset-offsets", "--topic", f"{topic}:0", "--to-earliest", "--execute"],
-    ):  # fmt: skip
+    ):
         result = as_alice(*action, "--group", group)
         assert result.status == 1, action
         assert "uthorization failed" in result.err
@@ -168,11 +177,7 @@ def test_what_is_denied_is_named(
 
 @pytest.mark.parametrize("is_secure", [True, False])
 def test_the_wrong_kind_of_listener(
-    alice: str,
-    parity: Parity,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    is_secure: bool,
+    alice: str, parity: Parity, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_secure: bool
 ) -> None:
     """SASL where there is none, and the other way round: Kafka's tool waits for --timeout."""
     path = tmp_path / "client.properties"

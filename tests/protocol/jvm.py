@@ -63,8 +63,18 @@ def jvm_of(version: str, *flags: str) -> Iterator[Any]:
     from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 
     jars = class_path([*kafka_jars(version)]) + os.pathsep + find_jar_path()
-    command = [str(find_java()), *FAST, *flags, "-Xmx256m", "-cp", jars, "py4j.GatewayServer",
-               "--die-on-broken-pipe", "--enable-auth", "0"]  # fmt: skip
+    command = [
+        str(find_java()),
+        *FAST,
+        *flags,
+        "-Xmx256m",
+        "-cp",
+        jars,
+        "py4j.GatewayServer",
+        "--die-on-broken-pipe",
+        "--enable-auth",
+        "0",
+    ]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

@@ -11,9 +11,7 @@ from kgtool.protocol import api
 from kgtool.protocol.schema import Field, Struct
 
 TEXTS = ("", "g", "orders", "größe-\N{SNOWMAN}", "𝕜afka", "a\x00b\n", "x" * 127, "y" * 200)
-RANGES = {
-    "int8": 8, "int16": 16, "int32": 32, "int64": 64,
-}  # fmt: skip
+RANGES = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 class Message(NamedTuple):

@@ -77,31 +77,50 @@ def test_defaults_are_filled_in() -> None:
     ("version", "body", "said"),
     [
         (9, {"group": []}, "group: there is no such field (did you mean groups?)."),
-        (9, {"groups": [{"topic": None}]}, "groups[0].topic: there is no such field (did you mean "
-         "topics?)."),
+        (
+            9,
+            {"groups": [{"topic": None}]},
+            "groups[0].topic: there is no such field (did you mean topics?).",
+        ),
         (9, {"xyz": 1}, "xyz: there is no such field; version 9 has groups, requireStable."),
         (9, {"groupId": "g"}, "groupId: versions 0-7 have it, and this is version 9."),
-        (8, {"groups": [{"memberId": "m"}]}, "groups[0].memberId: versions 9+ have it, and this is "
-         "version 8."),
+        (
+            8,
+            {"groups": [{"memberId": "m"}]},
+            "groups[0].memberId: versions 9+ have it, and this is version 8.",
+        ),
         (1, {"topics": None}, "topics: it can't be null in version 1."),
         (7, {"groupId": 5}, "groupId: a string must be here, not the number 5."),
-        (7, {"groupId": "\ud800"},
-         "groupId: half of a surrogate pair can't be sent as text."),
+        (7, {"groupId": "\ud800"}, "groupId: half of a surrogate pair can't be sent as text."),
         (7, {"topics": {}}, "topics: an array must be here, not an object."),
         (7, {"topics": [7]}, "topics[0]: a JSON object must be here, not the number 7."),
-        (7, {"topics": [{"partitionIndexes": [0, "1"]}]}, "topics[0].partitionIndexes[1]: a whole "
-         "number (int32) must be here, not a string."),
-        (7, {"topics": [{"partitionIndexes": [2**31]}]}, "topics[0].partitionIndexes[0]: "
-         "2147483648 is no int32, which goes from -2147483648 to 2147483647."),
-        (7, {"topics": [{"partitionIndexes": [True]}]}, "topics[0].partitionIndexes[0]: a whole "
-         "number (int32) must be here, not true or false."),
+        (
+            7,
+            {"topics": [{"partitionIndexes": [0, "1"]}]},
+            "topics[0].partitionIndexes[1]: a whole number (int32) must be here, not a string.",
+        ),
+        (
+            7,
+            {"topics": [{"partitionIndexes": [2**31]}]},
+            "topics[0].partitionIndexes[0]: "
+            "2147483648 is no int32, which goes from -2147483648 to 2147483647.",
+        ),
+        (
+            7,
+            {"topics": [{"partitionIndexes": [True]}]},
+            "topics[0].partitionIndexes[0]: a whole "
+            "number (int32) must be here, not true or false.",
+        ),
         (7, {"requireStable": 1}, "requireStable: true or false must be here, not the number 1."),
         (7, {"groupId": "a", "group_id": "b"}, "group_id: it appears twice."),
         (7, [], "The body: a JSON object must be here, not an array."),
-        (10, {"groups": [{"topics": [{"topicId": "x"}]}]}, "groups[0].topics[0].topicId: 'x' is "
-         "not a uuid, such as AAAAAAAAAAAAAAAAAAAAAA."),
+        (
+            10,
+            {"groups": [{"topics": [{"topicId": "x"}]}]},
+            "groups[0].topics[0].topicId: 'x' is not a uuid, such as AAAAAAAAAAAAAAAAAAAAAA.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named(version: int, body: object, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         from_json(offset_fetch.Request, version, body)
@@ -130,8 +149,9 @@ def test_tags_that_nobody_knows_are_shown() -> None:
 
 def test_error_codes_say_where_and_about_what() -> None:
     partitions = [
-        offset_delete.Partition(partition=0), offset_delete.Partition(partition=4, error_code=86),
-    ]  # fmt: skip
+        offset_delete.Partition(partition=0),
+        offset_delete.Partition(partition=4, error_code=86),
+    ]
     topic = offset_delete.Topic(name="t", partitions=partitions)
     found = list(error_codes(offset_delete.Response(topics=[topic])))
     assert [(one.path, one.code) for one in found] == [

@@ -67,6 +67,9 @@ def test_the_table_is_read_from_a_zip_file_too(tmp_path: Path) -> None:
     code = "from kgtool.protocol.codes import CODES; print(CODES[69].name)"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, 'kgtool.zip'); {code}"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.stdout, done.stderr) == ("GROUP_ID_NOT_FOUND\n", "")

@@ -21,9 +21,14 @@ from tests.support import seeds
 
 MUTATIONS = 80
 HUGE = (
-    b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f",
-    b"\x80\x80\x80\x80\x80\x80", b"\x7f\xff", b"\x00\xff\xff\xff",
-)  # fmt: skip
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\xff\x07",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x80\x80\x80\x80\x80\x80",
+    b"\x7f\xff",
+    b"\x00\xff\xff\xff",
+)
 """Lengths and counts that claim far more than there is, in all encodings."""
 
 LATEST = [message for message in EVERY if message.version == message.cls.VERSIONS.high]

@@ -19,12 +19,7 @@ from kgtool.errors import (
     KgError,
     NotKafka,
 )
-from kgtool.protocol.api import (
-    api_versions,
-    list_groups,
-    sasl_authenticate,
-    sasl_handshake,
-)
+from kgtool.protocol.api import api_versions, list_groups, sasl_authenticate, sasl_handshake
 from kgtool.protocol.channel import CLOSED, LOGIN, READY, Channel
 from kgtool.protocol.plan import decode_prefix, encode
 from kgtool.protocol.sasl import Mechanism, Unknown
@@ -87,8 +82,9 @@ class ScramServer:
         auth = ",".join([*self.messages, without]).encode()
         client_key = self._hmac(self.salted, b"Client Key")
         stored = hashlib.new(self.algorithm, client_key).digest()
-        shown = bytes(a ^ b for a, b in zip(base64.b64decode(proof), self._hmac(stored, auth),
-                                            strict=True))  # fmt: skip
+        shown = bytes(
+            a ^ b for a, b in zip(base64.b64decode(proof), self._hmac(stored, auth), strict=True)
+        )
         assert shown == client_key
         signature = self._hmac(self._hmac(self.salted, b"Server Key"), auth)
         return b"v=" + base64.b64encode(signature)
@@ -184,18 +180,25 @@ def test_unsecured_tokens() -> None:
         "unsecuredLoginLifetimeSeconds": "60",
     }
     assert claims(unsecured_token(options, 1000.0)) == {
-        "sub": "alice", "scope": ["a", "b c"], "n": 1.5, "iat": 1000, "exp": 1060,
-    }  # fmt: skip
+        "sub": "alice",
+        "scope": ["a", "b c"],
+        "n": 1.5,
+        "iat": 1000,
+        "exp": 1060,
+    }
     renamed = {"unsecuredLoginPrincipalClaimName": "who", "unsecuredLoginStringClaim_who": "bob"}
     assert claims(unsecured_token(renamed, 0))["exp"] == 3600
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"unsecuredLoginStringClaim_x": "1"},
-     {"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginLifetimeSeconds": "soon"},
-     {"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginNumberClaim_n": "many"}],
-)  # fmt: skip
+    [
+        {},
+        {"unsecuredLoginStringClaim_x": "1"},
+        {"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginLifetimeSeconds": "soon"},
+        {"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginNumberClaim_n": "many"},
+    ],
+)
 def test_unsecured_tokens_that_cannot_be_made(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="unsecuredLogin"):
         unsecured_token(options, 0)

@@ -9,14 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.protocol import api
-from kgtool.protocol.schema import (
-    NO_UUID,
-    Field,
-    Struct,
-    StructMeta,
-    VersionRange,
-    parse_versions,
-)
+from kgtool.protocol.schema import NO_UUID, Field, Struct, StructMeta, VersionRange, parse_versions
 from tests.protocol.conftest import Documents
 from tests.protocol.messages import classes
 
@@ -24,7 +17,7 @@ BY_NAME = {f"{name}{kind}": cls for name, kind, cls in classes()}
 
 DEPARTURES = {
     # Kafka's client clears the field by hand before v7: OffsetFetchRequest.Builder.build
-    ("OffsetFetchRequest", "requireStable", "ignorable"),
+    ("OffsetFetchRequest", "requireStable", "ignorable")
 }
 
 
@@ -153,8 +146,9 @@ def compare(name: str, ours: list[Row], theirs: list[Row]) -> Iterator[str]:
             yield f"{row.path}: {what} {getattr(mine, what)!r}, not {getattr(row, what)!r}"
     extra = {row.path for row in ours if row.present} - {row.path for row in theirs}
     yield from (f"{path} is not Kafka's" for path in sorted(extra))
-    order = [[row.path for row in rows if row.present and row.tag is None] for rows in
-             (ours, theirs)]  # fmt: skip
+    order = [
+        [row.path for row in rows if row.present and row.tag is None] for rows in (ours, theirs)
+    ]
     if order[0] != order[1]:
         yield f"order {order[0]}, not {order[1]}"
 
@@ -191,11 +185,25 @@ def test_a_request_knows_its_name_its_key_and_its_reply(
 
 def test_the_apis_that_the_commands_need_are_there() -> None:
     needed = {
-        "ApiVersions", "Metadata", "FindCoordinator", "ListGroups", "DescribeGroups",
-        "ConsumerGroupDescribe", "OffsetFetch", "OffsetCommit", "OffsetDelete", "DeleteGroups",
-        "ListOffsets", "Fetch", "DescribeConfigs", "SaslHandshake", "SaslAuthenticate",
-        "DescribeCluster", "IncrementalAlterConfigs", "DescribeTopicPartitions",
-    }  # fmt: skip
+        "ApiVersions",
+        "Metadata",
+        "FindCoordinator",
+        "ListGroups",
+        "DescribeGroups",
+        "ConsumerGroupDescribe",
+        "OffsetFetch",
+        "OffsetCommit",
+        "OffsetDelete",
+        "DeleteGroups",
+        "ListOffsets",
+        "Fetch",
+        "DescribeConfigs",
+        "SaslHandshake",
+        "SaslAuthenticate",
+        "DescribeCluster",
+        "IncrementalAlterConfigs",
+        "DescribeTopicPartitions",
+    }
     assert needed <= set(api.names())
     with pytest.raises(KeyError):
         api.load("NoSuchApi")
@@ -238,8 +246,12 @@ def rebuilt(cls: type[Struct], change: Callable[[list[Field]], None], **message:
     """A copy of a message class with something changed."""
     fields = [copy.copy(field) for field in cls.FIELDS]
     change(fields)
-    said = {"key": cls.KEY, "versions": str(cls.VERSIONS), "flexible": str(cls.FLEXIBLE),
-            "changes": cls.CHANGES}  # fmt: skip
+    said = {
+        "key": cls.KEY,
+        "versions": str(cls.VERSIONS),
+        "flexible": str(cls.FLEXIBLE),
+        "changes": cls.CHANGES,
+    }
     made = StructMeta("Request", (Struct,), {"__module__": cls.__module__}, **(said | message))
     made.FIELDS = tuple(fields)
     return made

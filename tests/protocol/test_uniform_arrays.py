@@ -23,9 +23,12 @@ METADATA = st.sampled_from(["", "", "", "", None, "x", "ä" * 70])
 @st.composite
 def partitions(draw: st.DrawFn) -> GroupPartition:
     made = GroupPartition(
-        partition=draw(INT32), offset=draw(st.integers(-(2**63), 2**63 - 1)),
-        leader_epoch=draw(INT32), metadata=draw(METADATA), error_code=draw(st.integers(-1, 130)),
-    )  # fmt: skip
+        partition=draw(INT32),
+        offset=draw(st.integers(-(2**63), 2**63 - 1)),
+        leader_epoch=draw(INT32),
+        metadata=draw(METADATA),
+        error_code=draw(st.integers(-1, 130)),
+    )
     return tuple.__new__(GroupPartition, (*made[:-1], draw(TAGS)))
 
 

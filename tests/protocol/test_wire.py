@@ -39,9 +39,18 @@ from kgtool.protocol.schema import (
 
 unhex = bytes.fromhex
 VARINTS = {
-    0: "00", 1: "01", 127: "7f", 128: "8001", 300: "ac02", 16383: "ff7f", 16384: "808001",
-    2097151: "ffff7f", 2097152: "80808001", 2**31 - 1: "ffffffff07", 2**32 - 1: "ffffffff0f",
-}  # fmt: skip
+    0: "00",
+    1: "01",
+    127: "7f",
+    128: "8001",
+    300: "ac02",
+    16383: "ff7f",
+    16384: "808001",
+    2097151: "ffff7f",
+    2097152: "80808001",
+    2**31 - 1: "ffffffff07",
+    2**32 - 1: "ffffffff0f",
+}
 
 
 class Inner(Struct):
@@ -106,9 +115,18 @@ def test_varints_are_kios(value: int) -> None:
 
 def test_primitives_are_big_endian_and_in_order() -> None:
     made = Primitives(
-        a=-2, b=-3, c=0xFFFE, d=-5, e=-6, f=1.5, g=True, h=UUID(int=7), i=b"\x08", j=["é", ""],
+        a=-2,
+        b=-3,
+        c=0xFFFE,
+        d=-5,
+        e=-6,
+        f=1.5,
+        g=True,
+        h=UUID(int=7),
+        i=b"\x08",
+        j=["é", ""],
         k=[10, -1],
-    )  # fmt: skip
+    )
     fixed = unhex("fe fffd fffe fffffffb fffffffffffffffa 3ff8000000000000 01" + " 00" * 15 + "07")
     classic = fixed + unhex("00000001 08  00000002 0002c3a9 0000  00000002 0000000a ffffffff")
     flexible = fixed + unhex("02 08  03 03c3a9 01  03 0000000a ffffffff  00")
@@ -230,12 +248,25 @@ def test_tags_have_no_place_in_a_classic_version() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"d": 2**31}, {"d": -(2**31) - 1}, {"a": 128}, {"c": -1}, {"d": "1"}, {"d": None},
-        {"h": "00000000"}, {"i": "text"}, {"j": [None]}, {"j": [1]}, {"j": 5}, {"k": ["x"]},
-        {"k": [2**31]}, {"f": 10**400}, {"j": ["\ud800"]}, {"j": ["x" * 32768]},
+        {"d": 2**31},
+        {"d": -(2**31) - 1},
+        {"a": 128},
+        {"c": -1},
+        {"d": "1"},
+        {"d": None},
+        {"h": "00000000"},
+        {"i": "text"},
+        {"j": [None]},
+        {"j": [1]},
+        {"j": 5},
+        {"k": ["x"]},
+        {"k": [2**31]},
+        {"f": 10**400},
+        {"j": ["\ud800"]},
+        {"j": ["x" * 32768]},
     ],
     ids=lambda values: str(values)[:30],
-)  # fmt: skip
+)
 def test_values_that_do_not_fit_are_encode_errors(values: dict[str, Any]) -> None:
     for version in (0, 1):
         with pytest.raises(EncodeError, match=f"^Primitives v{version}: cannot be written"):
@@ -308,10 +339,12 @@ def test_defaults_are_not_shared_between_messages() -> None:
 @pytest.mark.parametrize(
     ("text", "inside", "outside", "shown"),
     [
-        ("3+", (3, 32767), (2,), "3+"), ("2-7", (2, 7), (1, 8), "2-7"), ("4", (4,), (3, 5), "4"),
+        ("3+", (3, 32767), (2,), "3+"),
+        ("2-7", (2, 7), (1, 8), "2-7"),
+        ("4", (4,), (3, 5), "4"),
         ("none", (), (0, -1), "none"),
     ],
-)  # fmt: skip
+)
 def test_version_ranges(text: str, inside: Any, outside: Any, shown: str) -> None:
     versions = parse_versions(text)
     assert all(version in versions for version in inside)

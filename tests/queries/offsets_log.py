@@ -44,16 +44,25 @@ class RawLog(Log):
         self.raw: list[bytes] = []
 
     def _add(
-        self, at_ms: int, key: bytes, value: bytes | None, *,
-        pid: int = -1, base: int | None = None, is_control: bool = False,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        key: bytes,
+        value: bytes | None,
+        *,
+        pid: int = -1,
+        base: int | None = None,
+        is_control: bool = False,
+    ) -> Entry:
         attributes = (TRANSACTIONAL if pid != -1 else 0) | (CONTROL if is_control else 0)
         self.raw.append(
             batch(
-                len(self.raw), [Raw(key, value, at_ms)], attributes=attributes, producer_id=pid,
+                len(self.raw),
+                [Raw(key, value, at_ms)],
+                attributes=attributes,
+                producer_id=pid,
                 crc=lambda _: 0,
             )
-        )  # fmt: skip
+        )
         return super()._add(at_ms, key, value, pid=pid, base=base, is_control=is_control)
 
 
@@ -64,10 +73,16 @@ class FakeBroker:
     """
 
     def __init__(
-        self, log: RawLog, rules: str = "4.1", *, retention_minutes: str | None = "60",
-        interval_ms: str = "600000", errors: Mapping[int, int] = {},
-        topologies: Mapping[str, frozenset[str]] = {}, partitions: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        log: RawLog,
+        rules: str = "4.1",
+        *,
+        retention_minutes: str | None = "60",
+        interval_ms: str = "600000",
+        errors: Mapping[int, int] = {},
+        topologies: Mapping[str, frozenset[str]] = {},
+        partitions: int = 1,
+    ) -> None:
         self.log = log
         self.errors = errors
         self.topologies = topologies
@@ -151,10 +166,12 @@ class FakeBroker:
             data = b"".join(self.log.raw[part.fetch_offset : part.fetch_offset + 7])
             rows.append(
                 fetch.Partition(
-                    partition=part.partition, error_code=code,
-                    high_watermark=len(self.log.raw), records=None if code else data,
+                    partition=part.partition,
+                    error_code=code,
+                    high_watermark=len(self.log.raw),
+                    records=None if code else data,
                 )
-            )  # fmt: skip
+            )
         return fetch.Response(topics=[fetch.Topic(topic=TOPIC, partitions=rows)])
 
     def _streams(self, request: Any) -> Any:

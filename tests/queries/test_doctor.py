@@ -61,13 +61,32 @@ def brokers(*rules: Any, home: OffsetsTopic | None = None, offered: Any = None) 
 
 
 def row(
-    group: str, number: int = 0, offset: int | None = 5, *, topic: str = "orders",
-    subscribed: bool | None = False, status: str = "ok", is_pending: bool = False,
-) -> OffsetRow:  # fmt: skip
+    group: str,
+    number: int = 0,
+    offset: int | None = 5,
+    *,
+    topic: str = "orders",
+    subscribed: bool | None = False,
+    status: str = "ok",
+    is_pending: bool = False,
+) -> OffsetRow:
     return OffsetRow(
-        group, topic, number, offset, 0, 10, 5, None, "", None, None, None, subscribed, status,
+        group,
+        topic,
+        number,
+        offset,
+        0,
+        10,
+        5,
+        None,
+        "",
+        None,
+        None,
+        None,
+        subscribed,
+        status,
         is_pending=is_pending,
-    )  # fmt: skip
+    )
 
 
 def group(name: str, *rows: OffsetRow, state: str = "Empty", **more: Any) -> GroupOffsets:
@@ -84,10 +103,16 @@ def family(name: str) -> str | None:
 def facts(*groups: GroupOffsets, **more: Any) -> Facts:
     given: dict[str, Any] = {
         "options": DoctorOptions(NOW, 2 * DAY, True, family),
-        "groups": list(groups), "brokers": brokers(), "times": {},
-        "expiries": Expiries({}, []), "transactions": Transactions(), "later": {},
-        "topic_ids": {"orders": None}, "errors": [], **more,
-    }  # fmt: skip
+        "groups": list(groups),
+        "brokers": brokers(),
+        "times": {},
+        "expiries": Expiries({}, []),
+        "transactions": Transactions(),
+        "later": {},
+        "topic_ids": {"orders": None},
+        "errors": [],
+        **more,
+    }
     return Facts(**given)
 
 
@@ -175,10 +200,13 @@ def test_brokers_that_are_down() -> None:
     """One that is known and does not answer, one that is only a replica's id any more."""
     home = OffsetsTopic(
         {0: partition(1, [1, 2, 3], [1, 2]), 1: partition(-1, [3], []), 2: partition(1, [1], [1])},
-        3, None, "compact",
-    )  # fmt: skip
-    known = brokers(MODERN, ConnectFailed("b2:9092 refuses connections."), home=home,
-                    offered={1: {}})  # fmt: skip
+        3,
+        None,
+        "compact",
+    )
+    known = brokers(
+        MODERN, ConnectFailed("b2:9092 refuses connections."), home=home, offered={1: {}}
+    )
     every = list(examine.find_all(facts(brokers=known)))
     down = {f.broker: f.evidence["offsets_partitions"] for f in every if f.kind == "broker-down"}
     assert down == {2: 1, 3: 2}
@@ -289,8 +317,9 @@ def test_what_a_modern_group_loses_with_its_last_member(
     place = TopicPartition("orders", 0)
     at = {} if at_ms is None else {place: CommitTime(at_ms)}
     member = Member("m", None, "c", "/h", (), ("orders",))
-    each = group("new", row("new", subscribed=True), state="Stable", type="consumer",
-                 members=(member,))  # fmt: skip
+    each = group(
+        "new", row("new", subscribed=True), state="Stable", type="consumer", members=(member,)
+    )
     held = expiring("new", p0=Expiry(None, None, r.RULE_SUBSCRIBED))
     times = {"new": CommitTimes(at, before_ms)}
     said = found(each, expiries=held, times=times)
@@ -319,8 +348,10 @@ def seen(*under_way: Transaction, writer: tuple[int, int] | None = None, **more:
     """What is said where everything can be seen; ``writer``: its producer id and its age."""
     found = {} if writer is None else {NUMBER: (ActiveProducer(writer[0], 4711, NOW - writer[1]),)}
     whole: dict[str, Any] = {
-        "holders": {"paid": frozenset({7})}, "is_complete": True, "longest_ms": 15 * 60_000,
-    }  # fmt: skip
+        "holders": {"paid": frozenset({7})},
+        "is_complete": True,
+        "longest_ms": 15 * 60_000,
+    }
     return pending(Transactions(under_way, found, **(whole | more)))
 
 
@@ -359,9 +390,15 @@ def test_a_transaction_that_nobody_ends() -> None:
     said = seen(writer=(7, HOUR))
     assert (said.severity, said.evidence["producer_id"]) == ("problem", 7)
     assert said.fix == (
-        "kafka-transactions.sh", "abort", "--topic", "__consumer_offsets",
-        "--partition", str(NUMBER), "--start-offset", "4711",
-    )  # fmt: skip
+        "kafka-transactions.sh",
+        "abort",
+        "--topic",
+        "__consumer_offsets",
+        "--partition",
+        str(NUMBER),
+        "--start-offset",
+        "4711",
+    )
 
 
 @pytest.mark.parametrize(
@@ -469,8 +506,9 @@ def test_clouds_that_do_not_tell_the_retention() -> None:
 
 def test_what_a_regular_expression_does_not_stand_for() -> None:
     member = Member("m", None, "c", "/h", (), (), "^held.*")
-    each = group("re", row("re", subscribed=None), state="Stable", type="consumer",
-                 members=(member,))  # fmt: skip
+    each = group(
+        "re", row("re", subscribed=None), state="Stable", type="consumer", members=(member,)
+    )
     for rule, kinds in ((r.RULE_COMMIT, ["ghost-topic"]), (r.RULE_SUBSCRIBED, []), (None, [])):
         known = expiring("re", p0=Expiry(NOW, NOW + HOUR if kinds else None, rule))
         assert list(found(each, expiries=known)) == kinds

@@ -104,9 +104,12 @@ def test_a_group_that_lost_its_protection_just_now_was_not_due_before() -> None:
 def test_a_regular_expression_is_looked_up_in_the_log() -> None:
     log = RawLog()
     log.append(
-        T - 50 * R, 16, 0, ConsumerGroupRegularExpressionValue(topics=["t1"]),
+        T - 50 * R,
+        16,
+        0,
+        ConsumerGroupRegularExpressionValue(topics=["t1"]),
         regular_expression="t.*",
-    )  # fmt: skip
+    )
     log.commit(T - 40 * R, "t1")
     log.commit(T - 100, "other")
     group = described("g", r.GroupSnapshot("consumer", "Stable"))

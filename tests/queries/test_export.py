@@ -177,8 +177,11 @@ def test_a_disk_that_takes_no_more_is_named_and_the_same_command_finishes(
     argv = ["export", "--out", str(out), "-b", kafka.bootstrap]
     full = subprocess.run(
         ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash", *command_line(*argv)],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
     assert (full.returncode, full.stdout) == (1, "")
     assert full.stderr == (
         f"Error: The export {out} can't be written: File too large. "

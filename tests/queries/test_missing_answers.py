@@ -59,10 +59,12 @@ class World(NamedTuple):
 
     def words(self, command: str, folder: Path) -> list[str]:
         named = {
-            "ALL": [*self.groups.values(), self.bare], "BARE": [self.bare],
-            "GROUP": [self.groups[2]], "OUT": [str(folder / "out")],
+            "ALL": [*self.groups.values(), self.bare],
+            "BARE": [self.bare],
+            "GROUP": [self.groups[2]],
+            "OUT": [str(folder / "out")],
             "SAVED": [str(folder.parent / "saved")],
-        }  # fmt: skip
+        }
         return [word for one in command.split() for word in named.get(one, [one])]
 
 
@@ -89,9 +91,13 @@ def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[s
     """All cases, some at a time: most of what they do is to wait."""
     root = tmp_path_factory.mktemp("lost")
     saved = kgtool(
-        "backup", *world.groups.values(), "--out", str(root / "saved"),
-        "--bootstrap-server", world.kafka.cluster.bootstrap,
-    )  # fmt: skip
+        "backup",
+        *world.groups.values(),
+        "--out",
+        str(root / "saved"),
+        "--bootstrap-server",
+        world.kafka.cluster.bootstrap,
+    )
     assert saved.status == 0, saved
     unstruck.clear()
     with world.kafka.proxies() as proxies:
@@ -105,10 +111,16 @@ def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[s
             folder = root / client
             folder.mkdir()
             done = kgtool(
-                *world.words(command, folder), "-o", "json", "--timeout", "6000",
-                "--bootstrap-server", proxies.bootstrap,
-                "--command-config", client_config(folder, client),
-            )  # fmt: skip
+                *world.words(command, folder),
+                "-o",
+                "json",
+                "--timeout",
+                "6000",
+                "--bootstrap-server",
+                proxies.bootstrap,
+                "--command-config",
+                client_config(folder, client),
+            )
             if not proxies.plans[client].struck:
                 unstruck.add(case)
             return done

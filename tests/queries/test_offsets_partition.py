@@ -13,9 +13,21 @@ from tests.retention.truth import RULES, truth
 from tests.support import seeds
 
 ODD = [
-    "", "a", "billing", "polygenelubricants", "group with blanks", "grüße", "日本語", "\0",
-    "\uffff", "\U0001f600", "x\U0001f600y\U0010ffff", "e\u0301", "a" * 249, "\U0001f980" * 100,
-]  # fmt: skip
+    "",
+    "a",
+    "billing",
+    "polygenelubricants",
+    "group with blanks",
+    "grüße",
+    "日本語",
+    "\0",
+    "\uffff",
+    "\U0001f600",
+    "x\U0001f600y\U0010ffff",
+    "e\u0301",
+    "a" * 249,
+    "\U0001f980" * 100,
+]
 
 HASHES = """
 public class Hashes {
@@ -39,8 +51,9 @@ def units(text: str) -> str:
 def random_names(count: int) -> list[str]:
     rng = seeds.rng("names")
     points = [*range(1, 0xD800), *range(0xE000, 0x110000)]
-    return ["".join(chr(rng.choice(points)) for _ in range(rng.randint(1, 12)))
-            for _ in range(count)]  # fmt: skip
+    return [
+        "".join(chr(rng.choice(points)) for _ in range(rng.randint(1, 12))) for _ in range(count)
+    ]
 
 
 def test_java_itself_gives_the_same_hashes(tmp_path: Path) -> None:
@@ -48,9 +61,13 @@ def test_java_itself_gives_the_same_hashes(tmp_path: Path) -> None:
     source = tmp_path / "Hashes.java"
     source.write_text(HASHES)
     done = subprocess.run(
-        [str(find_java()), str(source)], input="\n".join(map(units, names)) + "\n",
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        [str(find_java()), str(source)],
+        input="\n".join(map(units, names)) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert [java_hash(name) for name in names] == [int(line) for line in done.stdout.split()]
 
 

@@ -220,8 +220,11 @@ def test_delete_offsets_tells_four_outcomes_apart(
     clients.commit(bootstrap, group, {(held, 0): 0, (dropped, 0): 0})
     client = member(bootstrap, group, [held], protocol)
     specs = [
-        TopicSpec(held, (0,)), TopicSpec(dropped), TopicSpec(dropped, (99,)), TopicSpec("nosuch"),
-    ]  # fmt: skip
+        TopicSpec(held, (0,)),
+        TopicSpec(dropped),
+        TopicSpec(dropped, (99,)),
+        TopicSpec("nosuch"),
+    ]
     try:
         for dry_run in (True, False):
             asked = {group: specs}
@@ -276,8 +279,10 @@ def test_delete_removes_the_empty_and_spares_the_living(
     finally:
         client.close()
     assert [(row.group, row.status) for row in done] == [
-        (alive, "failed"), ("no-such-group", "failed"), (empty, "deleted"),
-    ]  # fmt: skip
+        (alive, "failed"),
+        ("no-such-group", "failed"),
+        (empty, "deleted"),
+    ]
     assert done[0].error is not None
     assert done[0].error.name == "NON_EMPTY_GROUP"
     assert "cli" in (done[0].error.hint or "")

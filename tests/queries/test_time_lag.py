@@ -35,9 +35,14 @@ BEGAN = 1_700_000_000_000
 
 
 def write(
-    bootstrap: str, topic: str, times: Sequence[int], *, partition: int = 0, size: int = 5,
+    bootstrap: str,
+    topic: str,
+    times: Sequence[int],
+    *,
+    partition: int = 0,
+    size: int = 5,
     **config: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Produce one record a timestamp, all of them in as few batches as possible."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 300, **settings})
@@ -68,10 +73,14 @@ def timestamp_at(
     bootstrap: str, topic: str, offset: int, partition: int = 0, isolation: str = "read_committed"
 ) -> int | None:
     """What a consumer that starts at an offset gets first; None if nothing comes."""
-    client = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": clients.unique("oracle"),
-        "isolation.level": isolation, "enable.partition.eof": True,
-    })  # fmt: skip
+    client = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": clients.unique("oracle"),
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
+    )
     try:
         client.assign([TopicPartition(topic, partition, offset)])
         message = client.poll(30)
@@ -270,9 +279,19 @@ def _batch(base: int, times: Sequence[int], attributes: int = 0) -> bytes:
         body = b"\x00" + _varint(ms - times[0]) + _varint(number) + b"\x01\x01\x00"
         records += _varint(len(body)) + body
     rest = struct.pack(
-        ">ibIhiqqqhii", 0, 2, 0, attributes, len(times) - 1, times[0], max(times), -1, -1, -1,
+        ">ibIhiqqqhii",
+        0,
+        2,
+        0,
+        attributes,
+        len(times) - 1,
+        times[0],
+        max(times),
+        -1,
+        -1,
+        -1,
         len(times),
-    )  # fmt: skip
+    )
     return struct.pack(">qi", base, len(rest) + len(records)) + rest + records
 
 

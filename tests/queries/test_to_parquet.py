@@ -55,9 +55,10 @@ def _transaction(bootstrap: str, group: str, topic: str, end: str) -> None:
 
 def _rows(out: Path) -> list[dict[str, Any]]:
     return [
-        row for path in sorted((out / "parquet").iterdir())
+        row
+        for path in sorted((out / "parquet").iterdir())
         for row in parquet.read_table(path).to_pylist()
-    ]  # fmt: skip
+    ]
 
 
 def test_the_columns_are_sparks_and_the_decoded_ones(world: dict[str, Any]) -> None:

@@ -15,9 +15,10 @@ from tests.support import seeds
 
 ROWS = [Raw(b"key", b"x" * 300, 1000), Raw(b"", b"", 990), Raw(None, None, 70_000)]
 RECORDS = [
-    RawRecord(5, 1000, b"key", b"x" * 300), RawRecord(6, 990, b"", b""),
+    RawRecord(5, 1000, b"key", b"x" * 300),
+    RawRecord(6, 990, b"", b""),
     RawRecord(7, 70_000, None, None),
-]  # fmt: skip
+]
 
 
 def read(data: bytes) -> list[RawRecord]:
@@ -36,14 +37,18 @@ def test_real_segments_are_read_like_their_independent_reading(run: str) -> None
             for record in read_records(data, found):
                 line = expected[partition, record.offset]
                 assert (record.timestamp_ms, record.key, record.value) == (
-                    line["timestamp"], raw(line, "key"), raw(line, "value")
-                )  # fmt: skip
+                    line["timestamp"],
+                    raw(line, "key"),
+                    raw(line, "value"),
+                )
                 assert (found.base_offset, found.producer_id) == (
-                    line["baseOffset"], line["producerId"]
-                )  # fmt: skip
+                    line["baseOffset"],
+                    line["producerId"],
+                )
                 assert (found.is_transactional, found.is_control) == (
-                    line["transactional"], line["control"]
-                )  # fmt: skip
+                    line["transactional"],
+                    line["control"],
+                )
                 seen += 1
     assert seen == len(expected) > 200
 
@@ -84,11 +89,16 @@ def test_only_what_may_be_about_the_groups_is_looked_into() -> None:
 
     data = b"".join(
         (
-            commit(0, "a"), commit(1, "b"), commit(2, "a", codec="gzip"), commit(3, "c"),
-            commit(4, "c", attributes=TRANSACTIONAL | CONTROL), commit(5, "b"), commit(6, "a"),
+            commit(0, "a"),
+            commit(1, "b"),
+            commit(2, "a", codec="gzip"),
+            commit(3, "c"),
+            commit(4, "c", attributes=TRANSACTIONAL | CONTROL),
+            commit(5, "b"),
+            commit(6, "a"),
             commit(7, "ab"),
         )
-    )  # fmt: skip
+    )
     assert about() == list(range(8))
     assert about(b"\0\1a") == [0, 2, 4, 6]
     assert about(b"\0\1b") == [1, 2, 4, 5]

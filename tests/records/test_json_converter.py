@@ -34,8 +34,9 @@ def test_every_record_that_kafka_prints_comes_back_byte_for_byte(
             made = maker.message(Message(form.name, "", form.cls, version))
             raw = encode(made, version)
             data, java_version = (
-                coordinator.message(form.name), _java_version(coordinator, form, version),
-            )  # fmt: skip
+                coordinator.message(form.name),
+                _java_version(coordinator, form, version),
+            )
             coordinator.read(data, java_version, raw)
             text = _print(coordinator, form.name, data, java_version)
             if form.name.endswith("Key"):

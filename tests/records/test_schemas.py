@@ -72,8 +72,11 @@ def test_numbers_and_names_are_kafkas(documents: dict[str, Documents]) -> None:
     ours = {known.number: known.name for known in record_types().values()}
     assert ours.keys() == KNOWN_TYPES
     assert [ours[number] for number in GROUP_TYPES] == [
-        "GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata"
-    ]  # fmt: skip
+        "GroupMetadata",
+        "ConsumerGroupMetadata",
+        "ShareGroupMetadata",
+        "StreamsGroupMetadata",
+    ]
     # Gone since 4.1: its number was the version of the key in 3.9, see the facts in share.py.
     assert ours.pop(9) == "ShareGroupPartitionMetadata"
     assert ours == theirs

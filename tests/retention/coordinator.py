@@ -85,8 +85,13 @@ class Coordinators:
     def _config(self, retention_minutes: int) -> Any:
         config = self.group.GroupCoordinatorConfig
         if self.version == "3.9.1":
-            names = ("GROUP_COORDINATOR", "NEW_GROUP", "OFFSET_MANAGEMENT", "CONSUMER_GROUP",
-                     "SHARE_GROUP")  # fmt: skip
+            names = (
+                "GROUP_COORDINATOR",
+                "NEW_GROUP",
+                "OFFSET_MANAGEMENT",
+                "CONSUMER_GROUP",
+                "SHARE_GROUP",
+            )
             definitions = [getattr(config, f"{name}_CONFIG_DEF") for name in names]
         else:
             definitions = [config.CONFIG_DEF]

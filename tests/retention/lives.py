@@ -30,9 +30,13 @@ class Life:
     """Grows the log of some groups in one partition; each call of ``step`` is one event."""
 
     def __init__(
-        self, rng: random.Random, *, types: Sequence[str] = ALL_TYPES, groups: int = 2,
+        self,
+        rng: random.Random,
+        *,
+        types: Sequence[str] = ALL_TYPES,
+        groups: int = 2,
         regexes: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.rng = rng
         self.log = Log()
         self.types = types
@@ -46,9 +50,17 @@ class Life:
     def run(self, events: int, longest_pause_ms: int) -> Log:
         """Let so many things happen."""
         steps: list[Callable[[str], None]] = [
-            self.commit, self.commit, self.commit, self.commit_in_transaction,
-            self.end_transaction, self.join, self.join, self.leave, self.forget, self.vanish,
-        ]  # fmt: skip
+            self.commit,
+            self.commit,
+            self.commit,
+            self.commit_in_transaction,
+            self.end_transaction,
+            self.join,
+            self.join,
+            self.leave,
+            self.forget,
+            self.vanish,
+        ]
         for _ in range(events):
             self.now_ms += self.rng.randint(1, longest_pause_ms)
             self.rng.choice(steps)(self.rng.choice(self.groups))
@@ -82,9 +94,15 @@ class Life:
         # A commit is stamped when it is made, its batch when it is written.
         stamped = self.now_ms - self.rng.choice((0, 0, 3))
         self.log.commit(
-            self.now_ms, topic, partition, offset=self.rng.randint(0, 9), cts=stamped, ets=ets,
-            pid=pid, group=group,
-        )  # fmt: skip
+            self.now_ms,
+            topic,
+            partition,
+            offset=self.rng.randint(0, 9),
+            cts=stamped,
+            ets=ets,
+            pid=pid,
+            group=group,
+        )
 
     # --- groups ------------------------------------------------------------------------------
 
@@ -131,12 +149,14 @@ class Life:
         ]
         types = ["consumer", "consumer", "consumer", "connect"]
         self.log.classic(
-            self.now_ms, subscriptions,
+            self.now_ms,
+            subscriptions,
             # Only a group that never had members is stored without a protocol type.
             protocol_type=self.rng.choice(types if subscriptions else [*types, ""]),
             cst=self.rng.choice((None, self.now_ms - 2, self.now_ms, self.now_ms)),
-            generation=self.rng.randint(0, 2), group=group,
-        )  # fmt: skip
+            generation=self.rng.randint(0, 2),
+            group=group,
+        )
 
     def _join_consumer(self, group: str, name: str) -> None:
         regex = "t.*" if self.regexes and self.rng.random() < 0.3 else ""

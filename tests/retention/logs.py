@@ -26,9 +26,16 @@ class Log:
         self.entries: list[Entry] = []
 
     def append(
-        self, at_ms: int, number: int, version: int, value: Struct | None, *,
-        pid: int = -1, base: int | None = None, **key: Any,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        number: int,
+        version: int,
+        value: Struct | None,
+        *,
+        pid: int = -1,
+        base: int | None = None,
+        **key: Any,
+    ) -> Entry:
         """Append any record; ``key`` are the fields of its key."""
         key.setdefault("group", GROUP)
         raw_key = struct.pack(">h", number) + encode(record_types()[number].key(**key), 0)
@@ -36,9 +43,17 @@ class Log:
         return self._add(at_ms, raw_key, raw, pid=pid, base=base)
 
     def commit(
-        self, at_ms: int, topic: str = "t1", partition: int = 0, *, offset: int = 1,
-        cts: int | None = None, ets: int | None = None, pid: int = -1, **key: Any,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        topic: str = "t1",
+        partition: int = 0,
+        *,
+        offset: int = 1,
+        cts: int | None = None,
+        ets: int | None = None,
+        pid: int = -1,
+        **key: Any,
+    ) -> Entry:
         """A commit at the time of the record, v1 if it has an expire timestamp."""
         value = OffsetCommitValue(offset=offset, commit_timestamp=at_ms if cts is None else cts)
         if ets is not None:
@@ -54,10 +69,16 @@ class Log:
         return self.append(at_ms, 1, 0, None, pid=pid, topic=topic, partition=partition, **key)
 
     def classic(
-        self, at_ms: int, members: Iterable[Sequence[str] | bytes] = (), *,
-        protocol_type: str = "consumer", cst: int | None = None, generation: int = 1,
-        protocol: str | None = "range", **key: Any,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        members: Iterable[Sequence[str] | bytes] = (),
+        *,
+        protocol_type: str = "consumer",
+        cst: int | None = None,
+        generation: int = 1,
+        protocol: str | None = "range",
+        **key: Any,
+    ) -> Entry:
         """A GroupMetadata record; a member is its topics, or the bytes of its subscription."""
         value = GroupMetadataValue(
             protocol_type=protocol_type,
@@ -73,9 +94,14 @@ class Log:
         return self.append(at_ms, number, 0, None, **key)
 
     def member(
-        self, at_ms: int, name: str, topics: Iterable[str] | None, *,
-        regex: str | None = None, **key: Any,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        name: str,
+        topics: Iterable[str] | None,
+        *,
+        regex: str | None = None,
+        **key: Any,
+    ) -> Entry:
         """A member of a KIP-848 group, or its tombstone."""
         value = None
         if topics is not None:
@@ -93,15 +119,27 @@ class Log:
         )
 
     def _add(
-        self, at_ms: int, key: bytes, value: bytes | None, *,
-        pid: int = -1, base: int | None = None, is_control: bool = False,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        key: bytes,
+        value: bytes | None,
+        *,
+        pid: int = -1,
+        base: int | None = None,
+        is_control: bool = False,
+    ) -> Entry:
         offset = len(self.entries)
         entry = read_entry(
-            self.partition, offset, at_ms, key, value,
-            producer_id=pid, transactional=pid != -1, is_control=is_control,
+            self.partition,
+            offset,
+            at_ms,
+            key,
+            value,
+            producer_id=pid,
+            transactional=pid != -1,
+            is_control=is_control,
             base_offset=offset if base is None else base,
-        )  # fmt: skip
+        )
         self.entries.append(entry)
         return entry
 

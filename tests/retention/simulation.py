@@ -14,12 +14,7 @@ from kgtool.retention import rules as r
 from kgtool.retention.history import Entry, History, Key
 from kgtool.retention.rules import RuleSet, group_leaves_tombstone, group_may_go
 
-_GROUP_RECORD = {
-    r.TYPE_CLASSIC: 2,
-    r.TYPE_CONSUMER: 3,
-    r.TYPE_SHARE: 11,
-    r.TYPE_STREAMS: 17,
-}
+_GROUP_RECORD = {r.TYPE_CLASSIC: 2, r.TYPE_CONSUMER: 3, r.TYPE_SHARE: 11, r.TYPE_STREAMS: 17}
 
 
 class TopicDeleted(NamedTuple):

@@ -45,7 +45,7 @@ def entries(run: str) -> list[Entry]:
                 transactional=line["transactional"],
                 is_control=line["control"],
                 base_offset=line["baseOffset"],
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -67,8 +67,11 @@ def test_every_removal_of_a_real_broker_gets_its_cause(run: str) -> None:
     for at, line in expected.items():
         row = found[at]
         assert (row.group, row.topic, row.partition, row.removed_at_ms) == (
-            line["group"], line.get("topic"), line.get("tp"), line["ts"]
-        )  # fmt: skip
+            line["group"],
+            line.get("topic"),
+            line.get("tp"),
+            line["ts"],
+        )
         assert row.cause == CAUSES[line["cause"]], line
         if "eligibleAt" in line:
             assert (row.expires_at_ms, row.latency_ms) == (line["eligibleAt"], line["latencyMs"])
@@ -156,10 +159,12 @@ def rows(log: Log, name: str = "4.1") -> list[tuple[object, ...]]:
     return [
         (
             "GROUP" if row.topic is None else f"{row.topic}-{row.partition}",
-            row.cause, row.expires_at_ms, row.latency_ms,
+            row.cause,
+            row.expires_at_ms,
+            row.latency_ms,
         )
         for row in audit(log.entries, RULE_SETS[name], R)
-    ]  # fmt: skip
+    ]
 
 
 def test_one_millisecond_decides() -> None:
@@ -176,9 +181,7 @@ def test_lateness_is_shown_and_is_no_cause() -> None:
     log.commit(0)
     log.forget(50 * R)
     log.end_group(50 * R)
-    assert rows(log) == [
-        ("t1-0", "expired", R, 49 * R), ("GROUP", "group-empty", R, 49 * R)
-    ]  # fmt: skip
+    assert rows(log) == [("t1-0", "expired", R, 49 * R), ("GROUP", "group-empty", R, 49 * R)]
 
 
 def test_delete_groups_is_seen_by_the_offset_that_was_not_due() -> None:
@@ -211,9 +214,7 @@ def test_an_offset_in_the_same_write_does_not_convert_a_group() -> None:
     log.forget(80_000)
     log.end_group(80_000)
     log.commit(80_000)
-    assert rows(log) == [
-        ("t1-0", "expired", R, 20_000), ("GROUP", "group-empty", R, 20_000)
-    ]  # fmt: skip
+    assert rows(log) == [("t1-0", "expired", R, 20_000), ("GROUP", "group-empty", R, 20_000)]
 
 
 def test_the_check_after_an_offset_delete_finds_an_empty_group() -> None:
@@ -221,9 +222,7 @@ def test_the_check_after_an_offset_delete_finds_an_empty_group() -> None:
     log.commit(0)
     log.forget(10_000)
     log.end_group(12_000)
-    assert rows(log) == [
-        ("t1-0", "explicit", R, -50_000), ("GROUP", "group-empty", 10_000, 2_000)
-    ]  # fmt: skip
+    assert rows(log) == [("t1-0", "explicit", R, -50_000), ("GROUP", "group-empty", 10_000, 2_000)]
 
 
 def test_a_group_goes_when_it_was_empty_and_had_nothing() -> None:
@@ -356,6 +355,4 @@ def test_the_moment_a_member_leaves_is_when_its_topics_are_free() -> None:
     log.member(100_300, "m", None)
     log.forget(101_100)
     log.end_group(101_100, 3)
-    assert rows(log) == [
-        ("t1-0", "expired", 100_300, 800), ("GROUP", "group-empty", 100_300, 800)
-    ]  # fmt: skip
+    assert rows(log) == [("t1-0", "expired", 100_300, 800), ("GROUP", "group-empty", 100_300, 800)]

@@ -23,8 +23,9 @@ def test_expiry_goes_and_what_clients_did_stays() -> None:
     kept = without_expiry(log.entries, NEW, R)
     assert early in kept and due not in kept and group not in kept
     assert simulate(kept, NEW, 2 * R, INTERVAL, 300_000) == [
-        Removed(120_000, GROUP, "t1", 0), Removed(120_000, GROUP),
-    ]  # fmt: skip
+        Removed(120_000, GROUP, "t1", 0),
+        Removed(120_000, GROUP),
+    ]
 
 
 def test_delete_groups_takes_what_another_broker_has_still_got() -> None:

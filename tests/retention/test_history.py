@@ -216,8 +216,9 @@ def test_a_transaction_holds_its_offsets_until_it_ends(name: str) -> None:
     assert history.pending_keys(GROUP) == [T1, Key(GROUP, "t2", 0)]
     done = after(log, name)
     assert [(live.key.topic, live.stored.value.offset) for live in done.live()] == [
-        ("t1", 2), ("t2", 3)
-    ]  # fmt: skip
+        ("t1", 2),
+        ("t2", 3),
+    ]
     assert not done.is_pending(GROUP)
     # The timestamp is that of the commit, but only the marker made it count.
     assert offset(done).stored.committed.commit_timestamp_ms == 2
@@ -271,8 +272,14 @@ def test_what_a_tombstone_does_to_an_open_transaction() -> None:
     log.commit(1, pid=7)
     log.forget(2)
     held = {name: after(log, name).is_pending(GROUP, T1) for name in RULE_SETS}
-    assert held == {"pre-2.1": True, "2.1": True, "2.4": True, "3.7-new": True,
-                    "3.8-new": False, "4.1": False}  # fmt: skip
+    assert held == {
+        "pre-2.1": True,
+        "2.1": True,
+        "2.4": True,
+        "3.7-new": True,
+        "3.8-new": False,
+        "4.1": False,
+    }
     # 3.8 - 4.0 forget the offset, but not that the transaction touched the group.
     assert after(log, "3.8-new").is_pending(GROUP)
     assert not after(log, "4.1").is_pending(GROUP)

@@ -65,14 +65,20 @@ TABLE = [
     ("syncing", classic("CompletingRebalance"), "t2", REBALANCING, REBALANCING, REBALANCING),
     ("kip-848, subscribed", CONSUMER, "t1", BY_COMMIT, BY_COMMIT, SUBSCRIBED),
     ("kip-848, dropped", CONSUMER, "t2", BY_COMMIT, BY_COMMIT, BY_COMMIT),
-    ("kip-848, assigning", CONSUMER._replace(state="Assigning"), "t1", BY_COMMIT, BY_COMMIT,
-     SUBSCRIBED),
+    (
+        "kip-848, assigning",
+        CONSUMER._replace(state="Assigning"),
+        "t1",
+        BY_COMMIT,
+        BY_COMMIT,
+        SUBSCRIBED,
+    ),
     ("kip-848, empty", CONSUMER._replace(state="Empty"), "t1", BY_COMMIT, BY_COMMIT, BY_COMMIT),
     ("streams, source", STREAMS, "t1", BY_COMMIT, BY_COMMIT, SUBSCRIBED),
     ("streams, other", STREAMS, "t2", BY_COMMIT, BY_COMMIT, BY_COMMIT),
     ("streams, empty", STREAMS._replace(state="Empty"), "t1", BY_COMMIT, BY_COMMIT, BY_COMMIT),
     ("share", GroupSnapshot("share"), "t1", BY_COMMIT, BY_COMMIT, SHARE),
-]  # fmt: skip
+]
 CELLS = [
     pytest.param(RULE_SETS[name], group, topic, expected, id=f"{label}-{name}")
     for label, group, topic, *row in TABLE
@@ -131,13 +137,23 @@ def test_an_open_transaction_protects_since_3_8_only(rules: RuleSet) -> None:
 @pytest.mark.parametrize(
     ("version", "new", "name"),
     [
-        ((0, 9, 0, 1), False, "pre-2.1"), ((2, 0, 1), False, "pre-2.1"), ((2, 2), False, "2.1"),
-        ((2, 3, 1), False, "2.1"), ((2, 8, 2), False, "2.4"), ((3, 6, 0), True, "2.4"),
-        ((3, 7, 0), True, "3.7-new"), ((3, 7, 0), False, "2.4"), ((3, 8, 1), True, "3.8-new"),
-        ((3, 9, 1), False, "2.4"), ((3, 9, 1), True, "3.8-new"), ((4, 0, 0), False, "3.8-new"),
-        ((4, 1, 0), False, "4.1"), ((4, 3, 1), True, "4.1"), ((5,), False, "4.1"),
+        ((0, 9, 0, 1), False, "pre-2.1"),
+        ((2, 0, 1), False, "pre-2.1"),
+        ((2, 2), False, "2.1"),
+        ((2, 3, 1), False, "2.1"),
+        ((2, 8, 2), False, "2.4"),
+        ((3, 6, 0), True, "2.4"),
+        ((3, 7, 0), True, "3.7-new"),
+        ((3, 7, 0), False, "2.4"),
+        ((3, 8, 1), True, "3.8-new"),
+        ((3, 9, 1), False, "2.4"),
+        ((3, 9, 1), True, "3.8-new"),
+        ((4, 0, 0), False, "3.8-new"),
+        ((4, 1, 0), False, "4.1"),
+        ((4, 3, 1), True, "4.1"),
+        ((5,), False, "4.1"),
     ],
-)  # fmt: skip
+)
 def test_a_brokers_version_tells_its_rules(version: tuple[int, ...], new: bool, name: str) -> None:
     assert rules_for_broker(version, new_coordinator=new) is RULE_SETS[name]
 
@@ -173,8 +189,10 @@ def test_an_empty_group_without_offsets_goes_unless_a_transaction_is_open() -> N
         assert _goes(name, before=True, pending=False)
         assert _goes(name, before=False, pending=False)
         assert not _goes(name, before=False, pending=False, state="Stable")
-    held = {name: (_goes(name, before=True, pending=True), _goes(name, before=False, pending=True))
-            for name in RULE_SETS}  # fmt: skip
+    held = {
+        name: (_goes(name, before=True, pending=True), _goes(name, before=False, pending=True))
+        for name in RULE_SETS
+    }
     assert held == {
         "pre-2.1": (False, False),
         "2.1": (False, False),
@@ -215,9 +233,16 @@ rule_sets = st.sampled_from([*RULE_SETS.values(), r.RULES_2_1_X])
 offsets = st.builds(CommittedOffset, TIMES, st.none() | st.just(-1) | TIMES)
 subscriptions = st.none() | st.frozensets(st.sampled_from(TOPICS))
 states = st.sampled_from(
-    ["Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Dead", "Assigning",
-     "Reconciling"]
-)  # fmt: skip
+    [
+        "Empty",
+        "Stable",
+        "PreparingRebalance",
+        "CompletingRebalance",
+        "Dead",
+        "Assigning",
+        "Reconciling",
+    ]
+)
 groups = st.none() | st.builds(
     GroupSnapshot,
     st.sampled_from(["classic", "consumer", "share", "streams"]),
@@ -232,9 +257,14 @@ topics = st.sampled_from(TOPICS)
 
 @given(rule_sets, groups, offsets, topics, RETENTIONS, RETENTIONS, st.booleans())
 def test_more_retention_never_removes_sooner(
-    rules: RuleSet, group: GroupSnapshot | None, offset: CommittedOffset, topic: str,
-    some: int, more: int, pending: bool,
-) -> None:  # fmt: skip
+    rules: RuleSet,
+    group: GroupSnapshot | None,
+    offset: CommittedOffset,
+    topic: str,
+    some: int,
+    more: int,
+    pending: bool,
+) -> None:
     short, long = sorted((some, more))
     sooner = verdict(rules, group, offset, topic, short, pending)
     later = verdict(rules, group, offset, topic, long, pending)
@@ -251,9 +281,13 @@ def test_more_retention_never_removes_sooner(
 
 @given(rule_sets, groups, offsets, topics, RETENTIONS, st.booleans())
 def test_it_goes_exactly_when_its_base_is_retention_old(
-    rules: RuleSet, group: GroupSnapshot | None, offset: CommittedOffset, topic: str,
-    retention_ms: int, pending: bool,
-) -> None:  # fmt: skip
+    rules: RuleSet,
+    group: GroupSnapshot | None,
+    offset: CommittedOffset,
+    topic: str,
+    retention_ms: int,
+    pending: bool,
+) -> None:
     """Kafka's own comparisons, one moment at a time."""
     found = verdict(rules, group, offset, topic, retention_ms, pending)
     assert found.rule in r.RULES
@@ -279,9 +313,12 @@ def test_it_goes_exactly_when_its_base_is_retention_old(
 
 @given(rule_sets, groups, offsets, topics, RETENTIONS)
 def test_a_subscription_or_a_transaction_only_protects(
-    rules: RuleSet, group: GroupSnapshot | None, offset: CommittedOffset, topic: str,
+    rules: RuleSet,
+    group: GroupSnapshot | None,
+    offset: CommittedOffset,
+    topic: str,
     retention_ms: int,
-) -> None:  # fmt: skip
+) -> None:
     plain = verdict(rules, group, offset, topic, retention_ms)
     pending = verdict(rules, group, offset, topic, retention_ms, pending=True)
     assert pending == plain or pending == Verdict(None, r.RULE_PENDING)

@@ -19,8 +19,7 @@ def play(
 
 
 @pytest.mark.parametrize(
-    ("name", "dropped"),
-    [("2.4", False), ("3.7-new", False), ("3.8-new", True), ("4.1", True)],
+    ("name", "dropped"), [("2.4", False), ("3.7-new", False), ("3.8-new", True), ("4.1", True)]
 )
 def test_a_deleted_topic_takes_pending_offsets_along_since_3_8(name: str, dropped: bool) -> None:
     log = Log()
@@ -47,10 +46,11 @@ def test_the_scala_coordinator_then_takes_every_empty_group_off_tick() -> None:
     log.classic(0, [["t1"]], cst=0)
     log.classic(11_000, [], cst=11_000, generation=2)
     group_gone = {
-        name: next(row.at_ms for row in play(log, name, TopicDeleted(12_000, "gone"))
-                   if row.group == GROUP)
+        name: next(
+            row.at_ms for row in play(log, name, TopicDeleted(12_000, "gone")) if row.group == GROUP
+        )
         for name in RULE_SETS
-    }  # fmt: skip
+    }
     assert group_gone == {
         name: 15_000 if rules.new_coordinator else 12_000 for name, rules in RULE_SETS.items()
     }

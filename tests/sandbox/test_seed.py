@@ -81,8 +81,9 @@ def test_connect_and_share_groups(seeded):
     assert "share-workers-1" in members.stdout
     starts = seeded.run_tool("kafka-share-groups", "--describe", "--group", world.SHARE_GROUP)
     assert re.findall(r"notifications +(\d) +\d+ +(\d+)", starts.stdout) == [
-        ("0", "0"), ("1", "0"),  # all of it is read
-    ]  # fmt: skip
+        ("0", "0"),
+        ("1", "0"),  # all of it is read
+    ]
 
 
 def test_the_streams_group(seeded):
@@ -153,15 +154,18 @@ def test_a_living_group_that_dropped_a_topic(seeded, group):
     shown = describe(seeded, group)
     committed = {partition: int(row[0]) for partition, row in shown.items()}
     assert committed == world.live_offsets(group)
-    owners = {topic: {row[2] for (t, _), row in shown.items() if t == topic} for topic in
-              ("orders", "payments")}  # fmt: skip
+    owners = {
+        topic: {row[2] for (t, _), row in shown.items() if t == topic}
+        for topic in ("orders", "payments")
+    }
     assert owners == {"orders": {f"{group}-1", f"{group}-2"}, "payments": {"-"}}
 
 
 @pytest.mark.parametrize(("group", "instance"), [("fulfilment",) * 2, ("shipping-848", "shipping")])
 def test_static_members(seeded, group, instance):
-    shown = seeded.run_tool("kafka-consumer-groups", "--describe", "--group", group, "--members",
-                            "--verbose")  # fmt: skip
+    shown = seeded.run_tool(
+        "kafka-consumer-groups", "--describe", "--group", group, "--members", "--verbose"
+    )
     rows = [line.split() for line in shown.stdout.splitlines() if line.startswith(group)]
     assert {row[2] for row in rows} == {f"{instance}-1", f"{instance}-2"}
 

@@ -10,8 +10,12 @@ from kgtool.sandbox.cluster import new_cluster_id
 from kgtool.sandbox.install.jars import VERSIONS, kafka_jars
 from kgtool.sandbox.tools import TOOLS, tool_class
 
-NEW_IN_4 = {"kafka-console-share-consumer", "kafka-groups", "kafka-share-groups",
-            "kafka-streams-groups"}  # fmt: skip
+NEW_IN_4 = {
+    "kafka-console-share-consumer",
+    "kafka-groups",
+    "kafka-share-groups",
+    "kafka-streams-groups",
+}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -24,17 +24,29 @@ TARGET, OTHER_TARGET, FOREIGN, MOVED = 9, 11, 7, 5
 CONFIG, VALUE = "consumer.session.timeout.ms", "50000"
 
 COMMANDS = (
-    "delete", "delete-offsets", "reset-offsets", "undo", "restore", "cleanup", "keep", "configs",
+    "delete",
+    "delete-offsets",
+    "reset-offsets",
+    "undo",
+    "restore",
+    "cleanup",
+    "keep",
+    "configs",
     "remove-members",
-)  # fmt: skip
+)
 CHANGING = {
-    "delete": 42, "delete-offsets": 47, "reset-offsets": 8, "undo": 8, "restore": 8, "cleanup": 42,
-    "keep": 8, "configs": 44, "remove-members": 13,
-}  # fmt: skip
+    "delete": 42,
+    "delete-offsets": 47,
+    "reset-offsets": 8,
+    "undo": 8,
+    "restore": 8,
+    "cleanup": 42,
+    "keep": 8,
+    "configs": 44,
+    "remove-members": 13,
+}
 """The API that makes each command's change."""
-READING = {
-    "configs": (3, 32), "remove-members": (3, 10, 15), "keep": (3, 10, 15, 9, 2),
-}  # fmt: skip
+READING = {"configs": (3, 32), "remove-members": (3, 10, 15), "keep": (3, 10, 15, 9, 2)}
 USUAL = (3, 10, 15, 9, 2)
 CODES = (7, 14, 15, 16)
 CONNECTION = "connection"
@@ -105,16 +117,32 @@ def draw(seed: int) -> Case:
             what=rng.choice(KILLS), api=api, at=_nth(rng, api, change), size=rng.choice((1, 3))
         )
     api = rng.choice(looks) if mode == "look" else change
-    kinds = ("lost-answer", "lost-answer", "rewrite", "rewrite", "stall", "swallow", "cut", "reset",
-             "garbage", "twice", "late", "watch")  # fmt: skip
+    kinds = (
+        "lost-answer",
+        "lost-answer",
+        "rewrite",
+        "rewrite",
+        "stall",
+        "swallow",
+        "cut",
+        "reset",
+        "garbage",
+        "twice",
+        "late",
+        "watch",
+    )
     what = rng.choice(kinds)
     if what == "rewrite" and api != change:
         what = "lost-answer"
     raced = command in OFFSETS and (what == "watch" or rng.random() < 0.6)
     return case._replace(
-        what=what, api=api, at=_nth(rng, api, change), is_raced=raced, code=rng.choice(CODES),
+        what=what,
+        api=api,
+        at=_nth(rng, api, change),
+        is_raced=raced,
+        code=rng.choice(CODES),
         size=1 if raced else rng.choice((1, 3)),
-    )  # fmt: skip
+    )
 
 
 def _nth(rng: random.Random, api: int, change: int) -> int:
@@ -134,11 +162,17 @@ def faults(case: Case, hook: Callable[[], object] | None) -> list[Fault]:
     rewrite = refusing(case.api, case.code) if kind == "rewrite" else None
     return [
         Fault(
-            kind, broker, at=case.at, seed=case.seed, api=case.api, hook=hook, rewrite=rewrite,
+            kind,
+            broker,
+            at=case.at,
+            seed=case.seed,
+            api=case.api,
+            hook=hook,
+            rewrite=rewrite,
             seconds=0.7,
         )
         for broker in (1, 2, 3)
-    ]  # fmt: skip
+    ]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -223,9 +223,15 @@ class Soak:
 
     def _run(self, case: Case, argv: list[str], journal: Path, happening: Happening) -> Run:
         connection = [
-            "--bootstrap-server", self._proxies.bootstrap, "--timeout", str(case.timeout_ms),
-            "--command-config", client_config(self._folder, case.name), "-o", "json",
-        ]  # fmt: skip
+            "--bootstrap-server",
+            self._proxies.bootstrap,
+            "--timeout",
+            str(case.timeout_ms),
+            "--command-config",
+            client_config(self._folder, case.name),
+            "-o",
+            "json",
+        ]
         with self._lent() as warm:
             return warm.run(
                 *argv, *connection, journal=journal, limit=case.limit, started=happening.started
@@ -317,15 +323,24 @@ def _cleanup(soak: Soak, case: Case, journal: Path) -> tuple[list[str], State]:
 
 
 _PREPARE: dict[str, Callable[[Soak, Case, Path], tuple[list[str], State]]] = {
-    "delete": _plain, "delete-offsets": _plain, "reset-offsets": _plain, "keep": _keep,
-    "undo": _undo, "restore": _restore, "cleanup": _cleanup,
-}  # fmt: skip
+    "delete": _plain,
+    "delete-offsets": _plain,
+    "reset-offsets": _plain,
+    "keep": _keep,
+    "undo": _undo,
+    "restore": _restore,
+    "cleanup": _cleanup,
+}
 
 
 def run_all(
-    kafka: FaultyKafka, proxies: Proxies, folder: Path, cases: Iterable[Case],
-    threads: int = THREADS, until: float | None = None,
-) -> Iterator[Verdict]:  # fmt: skip
+    kafka: FaultyKafka,
+    proxies: Proxies,
+    folder: Path,
+    cases: Iterable[Case],
+    threads: int = THREADS,
+    until: float | None = None,
+) -> Iterator[Verdict]:
     """Run cases side by side, most of their time is waiting; none begins after ``until``."""
     soak = Soak(kafka, proxies, folder, threads)
 

@@ -54,10 +54,19 @@ def look(
     warm = Warm(folder / name)
     try:
         run = warm.run(
-            command, "--match", "read-?", "--bootstrap-server", proxies.bootstrap, "-o", "json",
-            "--timeout", str(TIMEOUT_MS), "--command-config", client_config(folder, name),
+            command,
+            "--match",
+            "read-?",
+            "--bootstrap-server",
+            proxies.bootstrap,
+            "-o",
+            "json",
+            "--timeout",
+            str(TIMEOUT_MS),
+            "--command-config",
+            client_config(folder, name),
             journal=folder / "journal",
-        )  # fmt: skip
+        )
     finally:
         warm.close()
     return run, plan.struck, [*problems_of(run, command, len(proxies.trace.pop(name, [])))]

@@ -83,9 +83,18 @@ B, A, F = (3, ""), (9, ""), (7, "f")
 
 
 def seen(
-    folder: Path, now: Any, outcome: str | None, status: str, *, code: int = 0, what: str = "cut",
-    recorded: Any = B, foreign: Any = None, events: tuple[Event, ...] = (), ends: bool = True,
-) -> Seen:  # fmt: skip
+    folder: Path,
+    now: Any,
+    outcome: str | None,
+    status: str,
+    *,
+    code: int = 0,
+    what: str = "cut",
+    recorded: Any = B,
+    foreign: Any = None,
+    events: tuple[Event, ...] = (),
+    ends: bool = True,
+) -> Seen:
     """A reset of one offset from B to A, and what was found afterwards."""
     place = {"group": GROUP, "topic": "soak", "partition": 0}
     error = {"target": {**place, "broker": None}, "code": None, "name": "X", "message": "m"}
@@ -106,9 +115,17 @@ def seen(
     run = Run((), code, json.dumps(document), "", 1.0)
     state: State = {} if now is None else {ROW: now}
     return Seen(
-        Case(1, "reset-offsets", what), run, 1, {ROW: B}, {ROW: A}, state, [path], list(events),
-        {} if foreign is None else {ROW: foreign}, None if foreign is None else 1.0,
-    )  # fmt: skip
+        Case(1, "reset-offsets", what),
+        run,
+        1,
+        {ROW: B},
+        {ROW: A},
+        state,
+        [path],
+        list(events),
+        {} if foreign is None else {ROW: foreign},
+        None if foreign is None else 1.0,
+    )
 
 
 BLIND = (Event(2.0, 1, 9), Event(3.0, 1, 8))
@@ -138,21 +155,55 @@ ON_ITS_WAY = (Event(0.5, 1, 8), Event(2.0, 1, 9))
         ({"now": B, "outcome": None, "status": "", "code": 0}, "nothing is said of"),
         ({"now": B, "outcome": "failed", "status": "changed-meanwhile", "code": 1}, "nobody else"),
         # Somebody else's commit
-        ({"now": F, "outcome": "failed", "status": "changed-meanwhile", "code": 1, "foreign": F},
-         None),
-        ({"now": A, "outcome": "done", "status": "reset", "foreign": F, "events": BLIND},
-         "was overwritten"),
-        ({"now": A, "outcome": "unknown", "status": "failed", "code": 1, "foreign": F,
-          "events": ON_ITS_WAY}, None),
+        (
+            {"now": F, "outcome": "failed", "status": "changed-meanwhile", "code": 1, "foreign": F},
+            None,
+        ),
+        (
+            {"now": A, "outcome": "done", "status": "reset", "foreign": F, "events": BLIND},
+            "was overwritten",
+        ),
+        (
+            {
+                "now": A,
+                "outcome": "unknown",
+                "status": "failed",
+                "code": 1,
+                "foreign": F,
+                "events": ON_ITS_WAY,
+            },
+            None,
+        ),
         # kill -9
-        ({"now": A, "outcome": None, "status": "", "code": -9, "what": "kill-after", "ends": False},
-         None),
-        ({"now": A, "outcome": None, "status": "", "code": -9, "what": "kill-after",
-          "recorded": None, "ends": False}, "no journal says"),
-        ({"now": B, "outcome": None, "status": "", "code": 0, "what": "kill-after"},
-         "killed, and yet"),
+        (
+            {
+                "now": A,
+                "outcome": None,
+                "status": "",
+                "code": -9,
+                "what": "kill-after",
+                "ends": False,
+            },
+            None,
+        ),
+        (
+            {
+                "now": A,
+                "outcome": None,
+                "status": "",
+                "code": -9,
+                "what": "kill-after",
+                "recorded": None,
+                "ends": False,
+            },
+            "no journal says",
+        ),
+        (
+            {"now": B, "outcome": None, "status": "", "code": 0, "what": "kill-after"},
+            "killed, and yet",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_judge_sees_what_is_wrong(
     tmp_path: Path, given: dict[str, Any], complaint: str | None
 ) -> None:

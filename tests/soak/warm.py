@@ -57,9 +57,12 @@ class Warm:
         self._out, self._err = folder / "out", folder / "err"
         folder.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.soak.warm"], cwd=ROOT, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-m", "tests.soak.warm"],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -69,13 +72,19 @@ class Warm:
         self._process.stdout.close()
 
     def run(
-        self, *argv: str, journal: Path, limit: int | None = None,
+        self,
+        *argv: str,
+        journal: Path,
+        limit: int | None = None,
         started: Callable[[int], None] = lambda pid: None,
-    ) -> Run:  # fmt: skip
+    ) -> Run:
         job = {
-            "argv": argv, "environ": {"KGTOOL_JOURNAL_DIR": str(journal)}, "limit": limit,
-            "out": str(self._out), "err": str(self._err),
-        }  # fmt: skip
+            "argv": argv,
+            "environ": {"KGTOOL_JOURNAL_DIR": str(journal)},
+            "limit": limit,
+            "out": str(self._out),
+            "err": str(self._err),
+        }
         with self._lock:
             assert self._process.stdin is not None and self._process.stdout is not None
             self._process.stdin.write(json.dumps(job) + "\n")

@@ -30,9 +30,22 @@ HOUR_MS = 3_600_000
 NOW_MS = 1_795_265_000_000
 ENGINES = ("local", "spark")
 TABLES = (
-    "live", "removals", "overdue", "whatif", "whatif_families", "losses", "groups", "metrics",
-    "partitions", "writers", "transactions", "orphans", "gaps", "upgrades", "quality",
-)  # fmt: skip
+    "live",
+    "removals",
+    "overdue",
+    "whatif",
+    "whatif_families",
+    "losses",
+    "groups",
+    "metrics",
+    "partitions",
+    "writers",
+    "transactions",
+    "orphans",
+    "gaps",
+    "upgrades",
+    "quality",
+)
 """Every table, in the order of the documentation."""
 RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 Analyze = Callable[..., Result]
@@ -41,8 +54,11 @@ Analyze = Callable[..., Result]
 def alone(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def rows_of(result: Result) -> list[dict[str, Any]]:
@@ -58,19 +74,30 @@ def export(tmp_path: Path) -> Path:
     ages = {"young": 1, "older": 30, "oldest": 60}
     data = b"".join(
         writer.batch(
-            at, [Raw(writer.offset_key(group), writer.offset_value(5, NOW_MS - age * HOUR_MS),
-                     NOW_MS - age * HOUR_MS)],
+            at,
+            [
+                Raw(
+                    writer.offset_key(group),
+                    writer.offset_value(5, NOW_MS - age * HOUR_MS),
+                    NOW_MS - age * HOUR_MS,
+                )
+            ],
         )
         for at, (group, age) in enumerate(reversed(ages.items()))
-    )  # fmt: skip
+    )
     folder = tmp_path / "export"
     writer.segment(folder / "segments", data, partition=7)
     manifest = {
-        "kgtool_export": 1, "cluster_id": "abc-cluster", "taken_at_ms": NOW_MS,
-        "brokers": [{"id": 1, "host": "h", "port": 1, "version": "4.3"}], "coordinator": "new",
-        "configs": {"offsets.retention.minutes": "4320",
-                    "offsets.retention.check.interval.ms": "60000"},
-    }  # fmt: skip
+        "kgtool_export": 1,
+        "cluster_id": "abc-cluster",
+        "taken_at_ms": NOW_MS,
+        "brokers": [{"id": 1, "host": "h", "port": 1, "version": "4.3"}],
+        "coordinator": "new",
+        "configs": {
+            "offsets.retention.minutes": "4320",
+            "offsets.retention.check.interval.ms": "60000",
+        },
+    }
     (folder / "cluster.json").write_text(json.dumps(manifest))
     return folder
 
@@ -84,8 +111,12 @@ def test_modules_that_lie_about_are_left_alone(export: Path, tmp_path: Path) -> 
     command = [Path(sys.executable).with_name("kgtool"), "analyze", export]
     result = subprocess.run(
         [*command, "--retention", "1d", "--retention", "2d"],
-        capture_output=True, text=True, timeout=300, check=False, cwd=where,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=where,
+    )
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -140,21 +171,41 @@ def test_only_some_tables(analyze: Analyze, engine: str, export: Path, tmp_path:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_table_as_json_and_as_of(analyze: Analyze, engine: str, export: Path) -> None:
     result = analyze(
-        export, "--table", "live", "-o", "json", "--rules", "2.4", "--wrote", "10h",
-        "--as-of", NOW_MS - 20 * HOUR_MS, "--engine", engine,
-    )  # fmt: skip
+        export,
+        "--table",
+        "live",
+        "-o",
+        "json",
+        "--rules",
+        "2.4",
+        "--wrote",
+        "10h",
+        "--as-of",
+        NOW_MS - 20 * HOUR_MS,
+        "--engine",
+        engine,
+    )
     assert result.status == 0, result.err
     assert result.json["cluster_id"] == "abc-cluster"
     assert rows_of(result) == [
         {
-            "group": group, "topic": "t", "partition": 0, "offset": 5,
-            "commit_timestamp_ms": NOW_MS - age * HOUR_MS, "expire_timestamp_ms": None,
-            "topic_id": None, "group_type": "classic", "group_state": "Empty",
-            "state_since_ms": None, "subscribed": False, "pending_transaction": False,
-            "rule": "commit", "expires_at_ms": NOW_MS - age * HOUR_MS + 10 * HOUR_MS,
+            "group": group,
+            "topic": "t",
+            "partition": 0,
+            "offset": 5,
+            "commit_timestamp_ms": NOW_MS - age * HOUR_MS,
+            "expire_timestamp_ms": None,
+            "topic_id": None,
+            "group_type": "classic",
+            "group_state": "Empty",
+            "state_since_ms": None,
+            "subscribed": False,
+            "pending_transaction": False,
+            "rule": "commit",
+            "expires_at_ms": NOW_MS - age * HOUR_MS + 10 * HOUR_MS,
         }
         for group, age in (("older", 30), ("oldest", 60))
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -167,9 +218,21 @@ def test_damage_is_named_and_the_rest_is_analyzed(
     cut = tmp_path / "segments" / "__consumer_offsets-0.00000000000000000000.log"
     cut.write_bytes(cut.read_bytes()[:-5])
     result = analyze(
-        tmp_path, tmp_path / "nowhere", "--retention", "60s", "--rules", "4.1",
-        "--check-interval", "5s", "--table", "quality", "-o", "json", "--engine", engine,
-    )  # fmt: skip
+        tmp_path,
+        tmp_path / "nowhere",
+        "--retention",
+        "60s",
+        "--rules",
+        "4.1",
+        "--check-interval",
+        "5s",
+        "--table",
+        "quality",
+        "-o",
+        "json",
+        "--engine",
+        engine,
+    )
     assert result.status == 3, result.err
     errors = result.err.splitlines()
     assert len(errors) == 2
@@ -196,11 +259,17 @@ def test_the_export_of_a_log_without_records(analyze: Analyze, engine: str, tmp_
         for at in range(3)
     ]
     manifest = {
-        "kgtool_export": 1, "cluster_id": "an id", "taken_at_ms": 1_795_435_089_898,
-        "brokers": [{"id": 1, "version": "4.1"}], "coordinator": "new",
-        "configs": {"offsets.retention.minutes": "10080"}, "topics": [], "groups": [],
-        "partitions": rows, "complete": True,
-    }  # fmt: skip
+        "kgtool_export": 1,
+        "cluster_id": "an id",
+        "taken_at_ms": 1_795_435_089_898,
+        "brokers": [{"id": 1, "version": "4.1"}],
+        "coordinator": "new",
+        "configs": {"offsets.retention.minutes": "10080"},
+        "topics": [],
+        "groups": [],
+        "partitions": rows,
+        "complete": True,
+    }
     (export / "cluster.json").write_text(json.dumps(manifest))
     asked = (export, "--engine", engine, "--out", out, "--retention", "1d", "--retention", "7d")
     result = analyze(
@@ -215,8 +284,9 @@ def test_the_export_of_a_log_without_records(analyze: Analyze, engine: str, tmp_
     for name in schema.TABLES:
         found = parquet.read_table(out / name)
         assert (found.num_rows, found.column_names) == (
-            2 if name == "whatif" else 0, schema.TABLES[name].names,
-        )  # fmt: skip
+            2 if name == "whatif" else 0,
+            schema.TABLES[name].names,
+        )
     # Records that were left behind when it ended are no log without records.
     for broken in ({"complete": False}, {"partitions": [{**rows[0], "end_offset": 8}]}):
         (export / "cluster.json").write_text(json.dumps({**manifest, **broken}))
@@ -256,9 +326,12 @@ def test_a_folder_that_may_not_be_written_to(
 
 @pytest.mark.parametrize("what", ["--report", "--plan", "--out"])
 def test_what_can_not_be_written_hides_nothing_else(
-    capsys: pytest.CaptureFixture[str], export: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, what: str,
-) -> None:  # fmt: skip
+    capsys: pytest.CaptureFixture[str],
+    export: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+) -> None:
     """The disk is full by then: the summary is there, and the status says that not all is."""
 
     def fails(*_: object) -> None:
@@ -309,11 +382,7 @@ def test_what_can_not_be_written_hides_nothing_else(
     ],
 )
 def test_bad_input_is_one_sentence(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    status: int,
-    said: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
 ) -> None:
     (tmp_path / "a.log").write_bytes(b"")
     (tmp_path / "orders-0").mkdir()

@@ -48,8 +48,10 @@ def test_it_agrees_with_the_cluster_and_can_be_applied(
         assert made.status == 0, made.err
         found = items(plan, prefix)
         assert {group: item["action"] for group, item in found.items()} == {
-            dead: "delete-group", used: "delete-group", living: "delete-offsets",
-        }  # fmt: skip
+            dead: "delete-group",
+            used: "delete-group",
+            living: "delete-offsets",
+        }
         for criteria in (("--state", "Empty"), ("--unsubscribed",)):
             other = tmp_path / "other.json"
             argv = ("cleanup", "plan", "--match", f"{prefix}-*", *criteria, "--out", other)
@@ -69,8 +71,10 @@ def test_it_agrees_with_the_cluster_and_can_be_applied(
     finally:
         member.close()
     assert {row["group"]: row["status"] for row in done.rows} == {
-        dead: "deleted", used: "skipped", living: "deleted",
-    }  # fmt: skip
+        dead: "deleted",
+        used: "skipped",
+        living: "deleted",
+    }
     assert {g for g in clients.group_ids(address) if g.startswith(prefix)} == {used, living}
     refused = analyze(export, "--plan", plan)
     assert (refused.status, "--overwrite" in refused.err) == (2, True)

@@ -34,21 +34,32 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     data = b"".join(
         writer.batch(
-            at, [Raw(writer.offset_key(group), writer.offset_value(offset, NOW - day * DAY_MS),
-                     NOW - day * DAY_MS)],
+            at,
+            [
+                Raw(
+                    writer.offset_key(group),
+                    writer.offset_value(offset, NOW - day * DAY_MS),
+                    NOW - day * DAY_MS,
+                )
+            ],
         )
         for at, (day, group, offset) in enumerate(commits)
-    )  # fmt: skip
+    )
     folder = tmp_path_factory.mktemp("export")
     writer.segment(folder / "segments", data, partition=7)
     ends = {"partition": 0, "log_start_offset": 100, "log_end_offset": 1000}
     manifest = {
-        "kgtool_export": 1, "cluster_id": "abc", "taken_at_ms": NOW,
-        "brokers": [{"id": 1, "host": "h", "port": 1, "version": "4.3"}], "coordinator": "new",
-        "configs": {"offsets.retention.minutes": str(10 * 1440),
-                    "offsets.retention.check.interval.ms": str(HOUR_MS)},
+        "kgtool_export": 1,
+        "cluster_id": "abc",
+        "taken_at_ms": NOW,
+        "brokers": [{"id": 1, "host": "h", "port": 1, "version": "4.3"}],
+        "coordinator": "new",
+        "configs": {
+            "offsets.retention.minutes": str(10 * 1440),
+            "offsets.retention.check.interval.ms": str(HOUR_MS),
+        },
         "topics": [{"name": "t", "topic_id": None, "partitions": [ends]}],
-    }  # fmt: skip
+    }
     (folder / "cluster.json").write_text(json.dumps(manifest))
     return folder
 
@@ -61,44 +72,85 @@ def test_every_retention_has_its_row_and_the_basis_is_the_clusters(
     analyze: Analyze, export: Path
 ) -> None:
     result = analyze(
-        export, "--retention", "10d", "--retention", "7d", "--retention", "3d", "--retention",
-        "1h", "--table", "whatif", "-o", "json", "--horizon", "5d",
-    )  # fmt: skip
+        export,
+        "--retention",
+        "10d",
+        "--retention",
+        "7d",
+        "--retention",
+        "3d",
+        "--retention",
+        "1h",
+        "--table",
+        "whatif",
+        "-o",
+        "json",
+        "--horizon",
+        "5d",
+    )
     assert result.status == 0, result.err
     rows = rows_of(result)
     assert [row["check_interval_ms"] for row in rows] == [HOUR_MS] * 4
     assert scenarios(
-        rows, "removed_offsets", "missed_offsets", "removed_groups", "live_offsets", "live_groups",
+        rows,
+        "removed_offsets",
+        "missed_offsets",
+        "removed_groups",
+        "live_offsets",
+        "live_groups",
         "next_offsets",
     ) == {
         10: (0, 0, 0, 3, 3, 1),
         7: (1, 0, 1, 2, 2, 1),
         3: (2, 1, 2, 2, 2, 2),
         0: (14, 12, 14, 1, 1, 1),
-    }  # fmt: skip
+    }
     days = {
         (day["day_ms"] - NOW) // DAY_MS + 1: (day["removed_offsets"], day["live_offsets"])
         for day in next(row for row in rows if row["retention_ms"] == 3 * DAY_MS)["days"]
     }
     # Removed three days after the commit; weekly comes back two days later.
-    assert days == {-9: (0, 2), -8: (0, 3), -7: (0, 3), -6: (0, 3), -5: (2, 1), -4: (0, 1),
-                    -3: (0, 2), -2: (0, 2), -1: (0, 2), 0: (0, 2)}  # fmt: skip
+    assert days == {
+        -9: (0, 2),
+        -8: (0, 3),
+        -7: (0, 3),
+        -6: (0, 3),
+        -5: (2, 1),
+        -4: (0, 1),
+        -3: (0, 2),
+        -2: (0, 2),
+        -1: (0, 2),
+        0: (0, 2),
+    }
 
 
 def test_losses_say_who_and_what_a_reset_costs(analyze: Analyze, export: Path) -> None:
     result = analyze(
-        export, "--retention", "10d", "--retention", "3d", "--table", "losses", "-o", "ndjson",
-        "--horizon", "2d",
-    )  # fmt: skip
+        export,
+        "--retention",
+        "10d",
+        "--retention",
+        "3d",
+        "--table",
+        "losses",
+        "-o",
+        "ndjson",
+        "--horizon",
+        "2d",
+    )
     assert result.status == 0, result.err
     rows = [json.loads(line) for line in result.out.splitlines()]
     found = {
         (row["retention_ms"] // DAY_MS, row["group"], (row["lost_at_ms"] - NOW) / DAY_MS): (
-            row["offset"], row["ahead"], row["committed_again_ms"], row["lag"],
-            row["replayed_records"], row["skipped_records"],
+            row["offset"],
+            row["ahead"],
+            row["committed_again_ms"],
+            row["lag"],
+            row["replayed_records"],
+            row["skipped_records"],
         )
         for row in rows
-    }  # fmt: skip
+    }
     assert found == {
         # A reset goes to the log's start or end: what lies before the start can't be read again.
         (10, "gone", 2.0): (50, True, None, 950, 0, 950),
@@ -111,9 +163,18 @@ def test_losses_say_who_and_what_a_reset_costs(analyze: Analyze, export: Path) -
 
 def test_fail_on_ends_with_5_and_says_how_many(analyze: Analyze, export: Path) -> None:
     result = analyze(
-        export, "--retention", "10d", "--retention", "3d", "--fail-on", "losses", "--fail-on",
-        "expiring-within=48h", "--fail-on", "overdue",
-    )  # fmt: skip
+        export,
+        "--retention",
+        "10d",
+        "--retention",
+        "3d",
+        "--fail-on",
+        "losses",
+        "--fail-on",
+        "expiring-within=48h",
+        "--fail-on",
+        "overdue",
+    )
     assert result.status == 5
     assert result.err.splitlines() == [
         "--fail-on losses: 1 would have been missed: removed, and committed again later "
@@ -134,7 +195,12 @@ def test_fail_on_ends_with_5_and_says_how_many(analyze: Analyze, export: Path) -
 
 def test_too_many_scenarios_are_refused(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     many = [f"--retention={number}d" for number in range(1, 12)]
-    result = call(capsys, "analyze", str(export), *many, *[f"--rules={name}" for name in
-                     ("pre-2.1", "2.1", "2.4", "3.7-new", "3.8-new", "4.1")])  # fmt: skip
+    result = call(
+        capsys,
+        "analyze",
+        str(export),
+        *many,
+        *[f"--rules={name}" for name in ("pre-2.1", "2.1", "2.4", "3.7-new", "3.8-new", "4.1")],
+    )
     assert result.status == 2
     assert "make 66 scenarios" in result.err and result.err.count("\n") == 1

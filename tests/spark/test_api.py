@@ -105,9 +105,12 @@ def test_times_and_what_nobody_told(spark: Any, tmp_path: Path) -> None:
     rows = [row for row in records() if row[0] != "orders"]
     frame = spark.createDataFrame(rows, COLUMNS)
     with analyze(
-        spark, frame, wrote={0: "1d", datetime(2026, 1, 1): timedelta(days=2)},
-        as_of=datetime.fromtimestamp(1_795_265_003.5, timezone.utc), check_interval=1000,
-    ) as tables:  # fmt: skip
+        spark,
+        frame,
+        wrote={0: "1d", datetime(2026, 1, 1): timedelta(days=2)},
+        as_of=datetime.fromtimestamp(1_795_265_003.5, timezone.utc),
+        check_interval=1000,
+    ) as tables:
         assert tables.end_ms == 1_795_265_003_500
         assert {row.group: row.offset for row in tables.live.collect()} == {
             f"g{at}": at for at in range(4)
@@ -115,8 +118,11 @@ def test_times_and_what_nobody_told(spark: Any, tmp_path: Path) -> None:
         days = {row.expires_at_ms - row.commit_timestamp_ms for row in tables.live.collect()}
         assert days == {2 * 86_400_000}
         assert tables.notes[-1] == "Assumed: rules 4.1."
-    told = {"cluster_id": "c", "configs": {"offsets.retention.minutes": "60"},
-            "brokers": [{"id": 1, "version": "2.4"}]}  # fmt: skip
+    told = {
+        "cluster_id": "c",
+        "configs": {"offsets.retention.minutes": "60"},
+        "brokers": [{"id": 1, "version": "2.4"}],
+    }
     with analyze(spark, frame, cluster=told) as tables:
         assert tables.notes[-1] == "Assumed: check interval 10m."
         assert tables.whatif.first().retention_ms == 3_600_000

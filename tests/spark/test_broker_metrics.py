@@ -32,8 +32,11 @@ NAMES = ("offset-commit", "offset-expiration", "offset-deletion", "group-complet
 EXPLICIT_MS = 1_500
 OFFSETS, REQUESTS = 15, 10
 DOOMED = "doomed-topic"
-CONFIG = {"offsets.retention.check.interval.ms": "500", "offsets.topic.num.partitions": "4",
-          "group.initial.rebalance.delay.ms": "0"}  # fmt: skip
+CONFIG = {
+    "offsets.retention.check.interval.ms": "500",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 class Counted(NamedTuple):
@@ -55,9 +58,16 @@ class Watched(NamedTuple):
         """Ask Kafka's own JmxTool."""
         url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{self.jmx_port}/jmxrmi"
         shown = self.kafka.run_tool(
-            "org.apache.kafka.tools.JmxTool", "--object-name", BEAN, "--one-time", "--jmx-url",
-            url, "--report-format", "properties", bootstrap=False,
-        )  # fmt: skip
+            "org.apache.kafka.tools.JmxTool",
+            "--object-name",
+            BEAN,
+            "--one-time",
+            "--jmx-url",
+            url,
+            "--report-format",
+            "properties",
+            bootstrap=False,
+        )
         assert shown.returncode == 0, shown.stderr
         lines = [line.rpartition("=") for line in shown.stdout.splitlines() if BEAN in line]
         values = {key.rpartition(":")[2]: value for key, _, value in lines}
@@ -70,9 +80,16 @@ def watched(
 ) -> Iterator[Watched]:
     (port,) = sandbox_broker.free_ports(1)
     jmx = "-Dcom.sun.management.jmxremote"
-    flags = [jmx, f"{jmx}.port={port}", f"{jmx}.rmi.port={port}", f"{jmx}.local.only=true",
-             f"{jmx}.authenticate=false", f"{jmx}.ssl=false", f"{jmx}.host=127.0.0.1",
-             "-Djava.rmi.server.hostname=127.0.0.1"]  # fmt: skip
+    flags = [
+        jmx,
+        f"{jmx}.port={port}",
+        f"{jmx}.rmi.port={port}",
+        f"{jmx}.local.only=true",
+        f"{jmx}.authenticate=false",
+        f"{jmx}.ssl=false",
+        f"{jmx}.host=127.0.0.1",
+        "-Djava.rmi.server.hostname=127.0.0.1",
+    ]
     monkeypatch.setenv("KAFKA_HEAP_OPTS", " ".join(flags))
     with Sandbox.start("metered", version=request.param, config=CONFIG, root=tmp_path) as kafka:
         monkeypatch.delenv("KAFKA_HEAP_OPTS")
@@ -131,8 +148,9 @@ def live(bootstrap: str, journal: str) -> None:
     rejoined.close()
     change = ("--bootstrap-server", bootstrap, "--yes")
     env = {"KGTOOL_JOURNAL_DIR": journal}
-    done = kgtool("delete-offsets", *change, "--group", "standalone", "--topic", f"{HELD}:1",
-                  env=env)  # fmt: skip
+    done = kgtool(
+        "delete-offsets", *change, "--group", "standalone", "--topic", f"{HELD}:1", env=env
+    )
     assert done.status == 0, done.err
     done = kgtool("delete", *change, "--group", "dropped", env=env)
     assert done.status == 0, done.err

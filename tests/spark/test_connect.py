@@ -63,13 +63,21 @@ def test_the_same_tables(tmp_path: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
     command = [
-        HOME / "bin" / "spark-submit", "--master", "local[2]", *FAST_SUBMIT,
-        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--conf", f"spark.connect.grpc.binding.port={port}",
-        "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
-        "--conf", "spark.ui.enabled=false",
-        "--conf", f"spark.hadoop.fs.viewfs.mounttable.far.link./export={export.as_uri()}",
-    ]  # fmt: skip
+        HOME / "bin" / "spark-submit",
+        "--master",
+        "local[2]",
+        *FAST_SUBMIT,
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf",
+        f"spark.connect.grpc.binding.port={port}",
+        "--conf",
+        "spark.connect.grpc.binding.address=127.0.0.1",
+        "--conf",
+        "spark.ui.enabled=false",
+        "--conf",
+        f"spark.hadoop.fs.viewfs.mounttable.far.link./export={export.as_uri()}",
+    ]
     with log.open("wb") as out:
         server = subprocess.Popen(
             list(map(str, command)), cwd=tmp_path, env=_environment(python), stdout=out, stderr=out
@@ -77,10 +85,20 @@ def test_the_same_tables(tmp_path: Path) -> None:
     try:
         wait_for(lambda: "Spark Connect server started" in log.read_text(), log.name, 300)
         result = subprocess.run(
-            [sys.executable, "-c", APP, f"sc://127.0.0.1:{port}", str(SEGMENTS), "viewfs://far/export"],
-            env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-            timeout=600, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                APP,
+                f"sc://127.0.0.1:{port}",
+                str(SEGMENTS),
+                "viewfs://far/export",
+            ],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
         assert result.returncode == 0, f"{result.stderr[-3000:]}{log.read_text()[-3000:]}"
     finally:
         server.terminate()

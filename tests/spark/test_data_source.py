@@ -27,8 +27,9 @@ def reader(spark: Any) -> Any:
 def test_every_record(reader: Any, tmp_path: Path) -> None:
     """Superseded commits and null values too, one row each."""
     for partition in (3, 4):
-        raws = [Raw(offset_key("mine"), offset_value(at, NOW_MS + at), NOW_MS + at)
-                for at in range(50)]  # fmt: skip
+        raws = [
+            Raw(offset_key("mine"), offset_value(at, NOW_MS + at), NOW_MS + at) for at in range(50)
+        ]
         raws.append(Raw(offset_key("mine"), None, NOW_MS + 60))
         segment(tmp_path, batch(7, raws), partition=partition)
     found = reader().load(str(tmp_path))
@@ -37,8 +38,11 @@ def test_every_record(reader: Any, tmp_path: Path) -> None:
     assert [(row.log_offset, row.offset) for row in rows[:50]] == [(7 + n, n) for n in range(50)]
     last = rows[-1]
     assert (last.kind, last.tombstone, last.offset, last.timestamp_ms) == (
-        "offset", True, None, NOW_MS + 60
-    )  # fmt: skip
+        "offset",
+        True,
+        None,
+        NOW_MS + 60,
+    )
     assert (last.group, last.topic, last.partition, last.key_type) == ("mine", "t", 0, 1)
 
 
@@ -74,8 +78,10 @@ def test_a_table_is_the_one_of_analyze(spark: Any, reader: Any, table: str) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"table": "whatif"}, "The table whatif takes all log partitions together: "
-                              "kgtool.analysis.analyze() has it."),
+        (
+            {"table": "whatif"},
+            "The table whatif takes all log partitions together: kgtool.analysis.analyze() has it.",
+        ),
         ({"table": "lives"}, "There is no table 'lives': there are records, live,"),
         ({"table": "live", "wrote": "soon"}, "wrote='soon': a duration is"),
         ({"tables": "live"}, "There is no option tables"),
@@ -84,7 +90,7 @@ def test_a_table_is_the_one_of_analyze(spark: Any, reader: Any, table: str) -> N
         ({"path": "", "paths": f'["{SEGMENTS}", "/nowhere"]'}, "/nowhere does not exist."),
         ({"table": "live", "as_of": "2020-01-01"}, "the log has no records until 2020-01-01"),
     ],
-)  # fmt: skip
+)
 def test_bad_options_are_one_sentence(reader: Any, options: dict[str, str], said: str) -> None:
     path = options.pop("path", str(SEGMENTS))
     with pytest.raises(Exception) as caught:  # noqa: PT011, B017

@@ -28,11 +28,23 @@ def test_no_row_is_moved_and_none_is_miscounted(tmp_path: Path) -> None:
     events = tmp_path / "events"
     events.mkdir()
     result = subprocess.run(
-        [sys.executable, "-c", RUN, "analyze", str(tmp_path / "log"), "-o", "json",
-         "--conf", "spark.sql.shuffle.partitions=8",
-         *eventlog.options(events)],
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            RUN,
+            "analyze",
+            str(tmp_path / "log"),
+            "-o",
+            "json",
+            "--conf",
+            "spark.sql.shuffle.partitions=8",
+            *eventlog.options(events),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     (summary,) = json.loads(result.stdout)["results"]
     assert summary["quality"]["records"] == expected.records

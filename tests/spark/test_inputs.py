@@ -65,10 +65,19 @@ def dump(version: str, *segments: Path) -> str:
     """What the real kafka-dump-log prints of these segments, with the paths as they are."""
     jars = class_path(kafka_jars(version))
     done = subprocess.run(
-        [find_java(), "-cp", jars, tool_class("kafka-dump-log", version), "--offsets-decoder",
-         "--files", ",".join(map(str, segments))],
-        capture_output=True, check=True, encoding="utf-8",
-    )  # fmt: skip
+        [
+            find_java(),
+            "-cp",
+            jars,
+            tool_class("kafka-dump-log", version),
+            "--offsets-decoder",
+            "--files",
+            ",".join(map(str, segments)),
+        ],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
     return done.stdout
 
 
@@ -143,8 +152,9 @@ def check_mixed(found: Rows, whole: Rows) -> None:
     assert sum(row["cause"] is None for row in found["removals"]) < 15
     files = {row["path"].rpartition("/")[2].lstrip("_"): row for row in found["quality"]}
     assert {name: row["records"] for name, row in files.items() if "parquet" in name} == {
-        "a[1] b.parquet": 100, "b.parquet": parquet.read_metadata(SAMPLE).num_rows - 398,
-    }  # fmt: skip
+        "a[1] b.parquet": 100,
+        "b.parquet": parquet.read_metadata(SAMPLE).num_rows - 398,
+    }
     assert len(files) == 6 and not any(row["damaged"] for row in files.values())
 
 
@@ -258,9 +268,7 @@ def test_the_same_on_another_file_system_in_many_splits(
     spark: Any, whole: Rows, mixed: Path
 ) -> None:
     """A view file system stands for HDFS or S3: only Spark's Hadoop libraries can read it."""
-    options = {
-        "spark.sql.files.maxPartitionBytes": "3000", "spark.sql.files.openCostInBytes": "10",
-    }  # fmt: skip
+    options = {"spark.sql.files.maxPartitionBytes": "3000", "spark.sql.files.openCostInBytes": "10"}
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.faraway.link./data", mixed.as_uri())
     before = {name: spark.conf.get(name) for name in options}
@@ -318,8 +326,15 @@ def test_tables_on_another_file_system(spark: Any, whole: Rows, tmp_path: Path) 
 
 # --- what the console consumer prints ------------------------------------------------------------
 
-KNOWN = ("group", "topic", "partition", "offset", "commit_timestamp_ms", "expire_timestamp_ms",
-         "topic_id")  # fmt: skip
+KNOWN = (
+    "group",
+    "topic",
+    "partition",
+    "offset",
+    "commit_timestamp_ms",
+    "expire_timestamp_ms",
+    "topic_id",
+)
 
 
 def test_both_json_formatters_together(spark: Any, whole: Rows) -> None:
@@ -336,17 +351,27 @@ def test_both_json_formatters_together(spark: Any, whole: Rows) -> None:
         if options["group_type"] == "classic":
             assert row == {**options, "pending_transaction": None}
         else:  # printed by no formatter
-            untold = ("group_type", "group_state", "state_since_ms", "subscribed", "rule",
-                      "expires_at_ms", "pending_transaction")  # fmt: skip
+            untold = (
+                "group_type",
+                "group_state",
+                "state_since_ms",
+                "subscribed",
+                "rule",
+                "expires_at_ms",
+                "pending_transaction",
+            )
             assert [row[name] for name in untold] == [None] * len(untold)
     assert kinds == {"classic", "consumer"}
     # Null values have no time, so nothing can be said of their cause; each is a row all the same.
     assert Counter(map(_key, found["removals"])) == Counter(
-        (r["decoded"]["key"]["group"], r["decoded"]["key"].get("topic"),
-         r["decoded"]["key"].get("partition"))
+        (
+            r["decoded"]["key"]["group"],
+            r["decoded"]["key"].get("topic"),
+            r["decoded"]["key"].get("partition"),
+        )
         for r in truth("4.3.1").records
         if r["decoded"].get("keyVersion") in (0, 1, 2) and raw(r, "value") is None
-    )  # fmt: skip
+    )
     assert {row["cause"] for row in found["removals"]} == {None}
     assert {row["removed_at_ms"] for row in found["removals"]} == {None}
     assert found["overdue"] == []

@@ -87,9 +87,14 @@ class World:
     def compact(self) -> None:
         """Let the cleaner rewrite the log: gaps, tombstones and markers gone."""
         clients.set_topic_config(
-            self.kafka.bootstrap, LOG, cleanup_policy="compact", segment_ms="100",
-            min_cleanable_dirty_ratio="0.01", delete_retention_ms="0", max_compaction_lag_ms="100",
-        )  # fmt: skip
+            self.kafka.bootstrap,
+            LOG,
+            cleanup_policy="compact",
+            segment_ms="100",
+            min_cleanable_dirty_ratio="0.01",
+            delete_retention_ms="0",
+            max_compaction_lag_ms="100",
+        )
         number = 0
 
         def is_compacted() -> bool:
@@ -106,9 +111,11 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     config = {
-        "offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "200",
-        "log.retention.check.interval.ms": "500", "offsets.topic.compression.codec": "1",
-    }  # fmt: skip
+        "offsets.topic.num.partitions": "1",
+        "log.cleaner.backoff.ms": "200",
+        "log.retention.check.interval.ms": "500",
+        "offsets.topic.compression.codec": "1",
+    }
     root = tmp_path_factory.mktemp("rewritten")
     with Sandbox.start("rewritten", config=config, root=root) as kafka:
         ready.wait_for_coordinators(kafka.state)
@@ -215,8 +222,9 @@ def test_a_cluster_that_is_not_there(analyze: Callable[..., Result]) -> None:
 def test_a_file_that_is_not_there_does_not_hide_the_cluster(
     analyze: Callable[..., Result], kafka: Sandbox, tmp_path: Path
 ) -> None:
-    result = analyze("--bootstrap-server", kafka.bootstrap, tmp_path / "gone", "--table", "quality",
-                     "-o", "json")  # fmt: skip
+    result = analyze(
+        "--bootstrap-server", kafka.bootstrap, tmp_path / "gone", "--table", "quality", "-o", "json"
+    )
     assert result.status == 3, result.err
     assert "gone does not exist" in result.err
     paths = [row["path"] for row in result.json["results"]]

@@ -54,10 +54,16 @@ def records(folder: Path) -> Iterator[Sized]:
             for record in batch.read_records(data, each):
                 assert record.key is not None
                 entry = read_entry(
-                    partition, record.offset, record.timestamp_ms, record.key, record.value,
-                    producer_id=each.producer_id, transactional=bool(each.attributes & 0x10),
-                    is_control=bool(each.attributes & 0x20), base_offset=each.base_offset,
-                )  # fmt: skip
+                    partition,
+                    record.offset,
+                    record.timestamp_ms,
+                    record.key,
+                    record.value,
+                    producer_id=each.producer_id,
+                    transactional=bool(each.attributes & 0x10),
+                    is_control=bool(each.attributes & 0x20),
+                    base_offset=each.base_offset,
+                )
                 size = len(record.key) + len(record.value or b"")
                 yield Sized(entry, size, struct.unpack_from(">h", data, each.start - 10)[0])
 
@@ -91,10 +97,14 @@ class Walk:
             sums[at].update(commits=int(commits), records=1, bytes=size)
             groups[at].add(record.key.group)
         return [
-            {"bucket_ms": at, "family": family, "groups": len(groups[at, family]),
-             **sums[at, family]}
+            {
+                "bucket_ms": at,
+                "family": family,
+                "groups": len(groups[at, family]),
+                **sums[at, family],
+            }
             for at, family in sums
-        ]  # fmt: skip
+        ]
 
     def transactions(self) -> list[dict[str, Any]]:
         open_ones: dict[tuple[str, int], dict[tuple[str, int], tuple[int, int]]] = {}
@@ -114,12 +124,17 @@ class Walk:
                     since, _ = held.get(key, (entry.timestamp_ms, 0))
                     held[key] = (since, epoch)
         return [
-            {"group": group, "producer_id": pid[1],
-             "producer_epoch": max(epoch for _, epoch in held.values()),
-             "since_ms": min(since for since, _ in held.values()),
-             "topics": sorted({topic for topic, _ in held}), "partitions": len(held)}
-            for (group, pid), held in open_ones.items() if held
-        ]  # fmt: skip
+            {
+                "group": group,
+                "producer_id": pid[1],
+                "producer_epoch": max(epoch for _, epoch in held.values()),
+                "since_ms": min(since for since, _ in held.values()),
+                "topics": sorted({topic for topic, _ in held}),
+                "partitions": len(held),
+            }
+            for (group, pid), held in open_ones.items()
+            if held
+        ]
 
     def partitions(self) -> list[dict[str, Any]]:
         rows = []
@@ -129,11 +144,17 @@ class Walk:
             names = {e.record.key.group for e in mine if isinstance(e.record, Record)}
             held = [each for each in live if each.key.group in names]
             rows.append(
-                {"log_partition": number, "records": len(mine), "live_keys": len(held),
-                 "groups": len({each.key.group for each in held}), "coordinator_moves": 0,
-                 "first_offset": mine[0].offset, "last_offset": mine[-1].offset,
-                 "newest_record_ms": max(each.timestamp_ms for each in mine)}
-            )  # fmt: skip
+                {
+                    "log_partition": number,
+                    "records": len(mine),
+                    "live_keys": len(held),
+                    "groups": len({each.key.group for each in held}),
+                    "coordinator_moves": 0,
+                    "first_offset": mine[0].offset,
+                    "last_offset": mine[-1].offset,
+                    "newest_record_ms": max(each.timestamp_ms for each in mine),
+                }
+            )
         return rows
 
     def upgrades(self) -> list[dict[str, Any]]:
@@ -147,10 +168,17 @@ class Walk:
             lost = [each for each in found if _due(each.stored.committed) <= end]
             if found:
                 rows.append(
-                    {"group": group, "group_state": known.state, "live_offsets": len(found),
-                     "lost_offsets": len(lost), "lost_topics": len({e.key.topic for e in lost}),
-                     "oldest_commit_ms": min(e.stored.committed.commit_timestamp_ms for e in found)}
-                )  # fmt: skip
+                    {
+                        "group": group,
+                        "group_state": known.state,
+                        "live_offsets": len(found),
+                        "lost_offsets": len(lost),
+                        "lost_topics": len({e.key.topic for e in lost}),
+                        "oldest_commit_ms": min(
+                            e.stored.committed.commit_timestamp_ms for e in found
+                        ),
+                    }
+                )
         return rows
 
 

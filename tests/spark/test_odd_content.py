@@ -33,13 +33,28 @@ NOW_MS = 1_795_265_000_000
 DAY_MS = 86_400_000
 GREATEST = 2**63 - 1
 NAMES = (
-    " ", "two  blanks ", "tab\tnewline\nreturn\r", "nul\0byte", "quote\"'`back\\slash", "%s{}$(x)",
-    "<b>&amp;", "=1+1", "größe-日本-😀", "e\u0301", "\u202eright-to-left", "\ufeff", "x" * 30_000,
-)  # fmt: skip
+    " ",
+    "two  blanks ",
+    "tab\tnewline\nreturn\r",
+    "nul\0byte",
+    "quote\"'`back\\slash",
+    "%s{}$(x)",
+    "<b>&amp;",
+    "=1+1",
+    "größe-日本-😀",
+    "e\u0301",
+    "\u202eright-to-left",
+    "\ufeff",
+    "x" * 30_000,
+)
 TIMES = {
-    "epoch": 0, "before-the-epoch": -5, "longest-ago": -(2**63), "tomorrow": NOW_MS + DAY_MS,
-    "year-10000": 253_402_300_800_000, "never-ever": GREATEST,
-}  # fmt: skip
+    "epoch": 0,
+    "before-the-epoch": -5,
+    "longest-ago": -(2**63),
+    "tomorrow": NOW_MS + DAY_MS,
+    "year-10000": 253_402_300_800_000,
+    "never-ever": GREATEST,
+}
 
 
 def test_a_log_partition_without_records(engine: Make, tmp_path: Path) -> None:
@@ -96,13 +111,20 @@ def test_every_odd_character(engine: Make, tmp_path: Path) -> None:
 
 def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> None:
     places = [(0, 0), (0, None), (1, 0), (None, 1), (0, 1), (1, 1)]
-    keys = [writer.offset_key("a"), writer.offset_key("b"), writer.offset_key("c"),
-            writer.offset_key("d"), b"?", b"?"]  # fmt: skip
+    keys = [
+        writer.offset_key("a"),
+        writer.offset_key("b"),
+        writer.offset_key("c"),
+        writer.offset_key("d"),
+        b"?",
+        b"?",
+    ]
     path = tmp_path / "rows.parquet"
     parquet.write_table(
         pa.table(
             {
-                "key": keys, "value": [writer.offset_value(1, NOW_MS)] * len(keys),
+                "key": keys,
+                "value": [writer.offset_value(1, NOW_MS)] * len(keys),
                 "topic": ["__consumer_offsets"] * len(keys),
                 "partition": pa.array([partition for partition, _ in places], pa.int32()),
                 "offset": pa.array([offset for _, offset in places], pa.int64()),
@@ -110,15 +132,16 @@ def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> N
             }
         ),
         path,
-    )  # fmt: skip
+    )
     basis = broker_settings.settings_from(None, "4.1", 7 * DAY_MS, None)
     analysis = Analysis(engine(), find_inputs([str(path)]).files, basis)
     assert [row["group"] for row in dicts(analysis, "live")] == ["a", "c"]
     # Each reason once, however many partitions the file has, and no row of the file's own.
     (file,) = dicts(analysis, "quality")
     assert [(each["reason"], each["records"]) for each in file["problems"]] == [
-        ("malformed key", 2), ("record without a partition or an offset", 2),
-    ]  # fmt: skip
+        ("malformed key", 2),
+        ("record without a partition or an offset", 2),
+    ]
     assert (file["records"], file["skipped"]) == (6, 4)
     rows = dicts(analysis, "partitions")
     assert sorted((row["log_partition"], row["records"]) for row in rows) == [(0, 3), (1, 2)]
@@ -128,13 +151,25 @@ def test_parquet_that_can_no_longer_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damage that shows only then, or a partition that is none, spoils its file alone."""
-    kinds = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()),
-                       ("partition", pa.int64()), ("offset", pa.int64()),
-                       ("timestamp", pa.timestamp("ms", "UTC"))])  # fmt: skip
+    kinds = pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("topic", pa.string()),
+            ("partition", pa.int64()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("ms", "UTC")),
+        ]
+    )
     for at, name in enumerate(("broken", "sound", "strange")):
-        row = {"key": writer.offset_key(name), "value": writer.offset_value(1, NOW_MS),
-               "topic": "__consumer_offsets", "partition": 2**40 if at == 2 else 0, "offset": at,
-               "timestamp": NOW_MS}  # fmt: skip
+        row = {
+            "key": writer.offset_key(name),
+            "value": writer.offset_value(1, NOW_MS),
+            "topic": "__consumer_offsets",
+            "partition": 2**40 if at == 2 else 0,
+            "offset": at,
+            "timestamp": NOW_MS,
+        }
         parquet.write_table(pa.Table.from_pylist([row], kinds), tmp_path / f"{name}.parquet")
     pieces = parquet_rows.pieces
 
@@ -146,12 +181,17 @@ def test_parquet_that_can_no_longer_be_read(
     monkeypatch.setattr(parquet_rows, "pieces", fails)
     found = tables(LocalEngine, tmp_path)
     assert sorted(row["group"] for row in found["live"]) == ["broken", "sound"]
-    assert {Path(row["path"]).stem: (each["reason"], each["damage"])
-            for row in found["quality"] for each in row["problems"]} == {
+    assert {
+        Path(row["path"]).stem: (each["reason"], each["damage"])
+        for row in found["quality"]
+        for each in row["problems"]
+    } == {
         "broken": ("can't be read: Corrupt snappy compressed data", True),
-        "strange": ("can't be read: Integer value 1099511627776 not in range: -2147483648 to "
-                    "2147483647", True),
-    }  # fmt: skip
+        "strange": (
+            "can't be read: Integer value 1099511627776 not in range: -2147483648 to 2147483647",
+            True,
+        ),
+    }
 
 
 def test_invalid_utf_8(engine: Make, tmp_path: Path) -> None:
@@ -159,8 +199,9 @@ def test_invalid_utf_8(engine: Make, tmp_path: Path) -> None:
     data = writer.batch(0, [Raw(key, writer.offset_value(7, NOW_MS), NOW_MS)])
     found = tables(engine, writer.segment(tmp_path, data + commit(1, "sound")))
     assert {row["group"]: row["offset"] for row in found["live"]} == {
-        "a\ufffd\ufffdb": 7, "sound": 1,
-    }  # fmt: skip
+        "a\ufffd\ufffdb": 7,
+        "sound": 1,
+    }
     assert [row["damaged"] for row in found["quality"]] == [False]
 
 
@@ -172,8 +213,9 @@ def test_clocks_that_are_wrong(engine: Make, tmp_path: Path) -> None:
     found = tables(engine, writer.segment(tmp_path, data))
     live = {row["group"]: row for row in found["live"]}
     assert {name: row["commit_timestamp_ms"] for name, row in live.items()} == {
-        **TIMES, "backwards": NOW_MS - 9 * DAY_MS,
-    }  # fmt: skip
+        **TIMES,
+        "backwards": NOW_MS - 9 * DAY_MS,
+    }
     assert live["backwards"]["offset"] == again + 1
     for name in ("epoch", "tomorrow", "year-10000"):
         assert live[name]["expires_at_ms"] == TIMES[name] + 7 * DAY_MS, name
@@ -184,9 +226,12 @@ def test_clocks_that_are_wrong(engine: Make, tmp_path: Path) -> None:
 def alone(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,9 @@ sys.exit(main(["analyze", *sys.argv[1:], "--engine", "local"]))
 
 
 def log(folder: Path, *groups: str) -> Path:
-    raws = [Raw(writer.offset_key(group), writer.offset_value(5, NOW_MS), NOW_MS)
-            for group in groups]  # fmt: skip
+    raws = [
+        Raw(writer.offset_key(group), writer.offset_value(5, NOW_MS), NOW_MS) for group in groups
+    ]
     writer.segment(folder, writer.batch(0, raws), partition=7)
     return folder
 

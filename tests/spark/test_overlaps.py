@@ -30,10 +30,18 @@ def tables(engine: Make, *paths: Path) -> dict[str, Any]:
 def commits(first: int, count: int) -> list[bytes]:
     """One batch each; two keys take turns, a second apart."""
     return [
-        batch(at, [Raw(offset_key(f"g{at % 2}"), offset_value(at, NOW_MS + at * 1000),
-                       NOW_MS + at * 1000)])
+        batch(
+            at,
+            [
+                Raw(
+                    offset_key(f"g{at % 2}"),
+                    offset_value(at, NOW_MS + at * 1000),
+                    NOW_MS + at * 1000,
+                )
+            ],
+        )
         for at in range(first, first + count)
-    ]  # fmt: skip
+    ]
 
 
 def write(folder: Path, first: int, data: list[bytes]) -> Path:

@@ -57,10 +57,17 @@ class Writer:
         for i, (key, value) in enumerate(records):
             self.entries.append(
                 read_entry(
-                    self.partition, base + i, self.now, key, value, producer_id=pid,
-                    transactional=pid >= 0, is_control=bool(control), base_offset=base,
+                    self.partition,
+                    base + i,
+                    self.now,
+                    key,
+                    value,
+                    producer_id=pid,
+                    transactional=pid >= 0,
+                    is_control=bool(control),
+                    base_offset=base,
                 )
-            )  # fmt: skip
+            )
 
     def key(self, number: int, group: str, **fields: Any) -> bytes:
         return struct.pack(">h", number) + encode(
@@ -107,11 +114,12 @@ class Writer:
         topics = rng.choice([[], [], [["t1"]], [["t1"], ["t2"]], [None]])
         members = [
             MemberMetadata(
-                member_id=f"m{i}", session_timeout=1,
+                member_id=f"m{i}",
+                session_timeout=1,
                 subscription=b"\x00" if names is None else subscription(names),
             )
             for i, names in enumerate(topics)
-        ]  # fmt: skip
+        ]
         value = GroupMetadataValue(
             protocol_type=rng.choice(["consumer", "consumer", "connect", ""]),
             generation=rng.choice([0, 3]),
@@ -221,16 +229,30 @@ def test_same_rows_as_the_replay(engine: Make, tmp_path: Path, name: str) -> Non
         history.feed(entry)
     _same(
         Counter(
-            (r.group, r.topic, r.partition, r.offset, r.commit_timestamp_ms, r.rule,
-             r.expires_at_ms, r.pending_transaction)
+            (
+                r.group,
+                r.topic,
+                r.partition,
+                r.offset,
+                r.commit_timestamp_ms,
+                r.rule,
+                r.expires_at_ms,
+                r.pending_transaction,
+            )
             for r in rows_of(analysis, "live")
         ),
         Counter(
-            (*e.key, e.stored.value.offset, e.stored.committed.commit_timestamp_ms,
-             e.verdict.rule, e.expires_at_ms, e.is_pending)
+            (
+                *e.key,
+                e.stored.value.offset,
+                e.stored.committed.commit_timestamp_ms,
+                e.verdict.rule,
+                e.expires_at_ms,
+                e.is_pending,
+            )
             for e in history.live()
         ),
-    )  # fmt: skip
+    )
 
 
 def _same(found: Counter[Any], expected: Counter[Any]) -> None:

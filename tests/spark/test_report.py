@@ -35,8 +35,16 @@ RUN = "4.3.1"
 MANY = 12_300
 """Groups: more than a block of rows has."""
 NOW_MS = 1_795_265_000_000
-NAMES = [HOSTILE, "=cmd|' /C calc'!A0", "\u202e\u2066gnp.exe", "a" * 255, "b" * 20_000,
-         "naïve\u0000\ttab", "<!--", "${x}`{{title}}"]  # fmt: skip
+NAMES = [
+    HOSTILE,
+    "=cmd|' /C calc'!A0",
+    "\u202e\u2066gnp.exe",
+    "a" * 255,
+    "b" * 20_000,
+    "naïve\u0000\ttab",
+    "<!--",
+    "${x}`{{title}}",
+]
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +73,14 @@ def test_the_report_of_a_real_broker(engine: Make, chromium: Page, tmp_path: Pat
     recorded = truth(RUN)
     path = tmp_path / "page.html"
     data = written(
-        engine, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms, path,
-        retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
-    )  # fmt: skip
+        engine,
+        DATA / "retention-truth" / RUN / "segments",
+        recorded.stop_ms,
+        path,
+        retention_ms=RETENTION_MS,
+        interval_ms=INTERVAL_MS,
+        bucket_ms=10_000,
+    )
     chromium.open(path.as_uri())
     assert chromium.complaints == [] and chromium.requests == [path.as_uri()]
     tiles = dict(zip(chromium.texts(".tile span"), chromium.texts(".tile b"), strict=True))
@@ -102,9 +115,14 @@ def test_a_partition_of_the_log_leads_to_its_groups(
     recorded = truth(RUN)
     path = tmp_path / "page.html"
     written(
-        engine, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms, path,
-        retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
-    )  # fmt: skip
+        engine,
+        DATA / "retention-truth" / RUN / "segments",
+        recorded.stop_ms,
+        path,
+        retention_ms=RETENTION_MS,
+        interval_ms=INTERVAL_MS,
+        bucket_ms=10_000,
+    )
     chromium.open(f"{path.as_uri()}#partitions?sort=log_partition")
     assert chromium.texts("[aria-selected=true]")[0].startswith("Partitions ")
     head = chromium.texts("#tables th button")
@@ -132,9 +150,14 @@ def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path
     """What the console consumer printed: no times, no groups. Nothing is made up for it."""
     path = tmp_path / "page.html"
     data = written(
-        engine, DATA / "export-samples" / "4.3.1.offsets-formatter.txt", None, path,
-        retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
-    )  # fmt: skip
+        engine,
+        DATA / "export-samples" / "4.3.1.offsets-formatter.txt",
+        None,
+        path,
+        retention_ms=RETENTION_MS,
+        interval_ms=INTERVAL_MS,
+        bucket_ms=10_000,
+    )
     summary = data["summary"]
     assert (summary["overdue"], summary["growth"], summary["whatif"]) == (None, [], [])
     assert summary["untold"] == summary["live_offsets"] > 15
@@ -233,8 +256,10 @@ def test_every_row_is_in_the_file(chromium: Page, strange: tuple[dict[str, Any],
     chromium.open(f"{path.as_uri()}#live?sort=expires_at_ms")
     assert f"{everybody:,} rows" in chromium.texts(".count")[0]
     # In the table's own order as well: the first to expire first.
-    ordered = chromium.run("data.tables.find(each => each.name === 'live').columns"
-                           ".find(each => each.name === 'expires_at_ms').cells")  # fmt: skip
+    ordered = chromium.run(
+        "data.tables.find(each => each.name === 'live').columns"
+        ".find(each => each.name === 'expires_at_ms').cells"
+    )
     assert ordered == sorted(ordered) and ordered[0] == NOW_MS + DAY_MS - (everybody - 1) * 1000
     for number in (0, MANY - 1):
         chromium.type("input[type=search]", f"group-{number}x")

@@ -57,16 +57,35 @@ def test_the_master_is_spark_submits(log: Path, tmp_path: Path) -> None:
     app, out = tmp_path / "app.py", tmp_path / "out.json"
     app.write_text(APP)
     result = subprocess.run(
-        [HOME / "bin" / "spark-submit", "--master", "local[1]", *FAST_SUBMIT,
-         "--conf", "spark.ui.enabled=false", app, out, log],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
-                          "SPARK_HOME": str(HOME)},
-        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [
+            HOME / "bin" / "spark-submit",
+            "--master",
+            "local[1]",
+            *FAST_SUBMIT,
+            "--conf",
+            "spark.ui.enabled=false",
+            app,
+            out,
+            log,
+        ],
+        env=os.environ
+        | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_HOME": str(HOME),
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     assert json.loads(out.read_text()) == {
-        "statuses": [2, 0, 2, 0], "masters": ["local[1]"] * 2, "after": 3,
-    }  # fmt: skip
+        "statuses": [2, 0, 2, 0],
+        "masters": ["local[1]"] * 2,
+        "after": 3,
+    }
     said = result.stdout  # spark-submit puts a program's stderr there
     assert "--master is spark-submit's own here" in said
     assert "--master can't be given beside the Spark session that is there (local[1])" in said
@@ -102,8 +121,14 @@ def test_a_session_of_this_process(
 
     status, _, err = run(capsys, *asked, "--master", "local[1]")
     assert (status, "(local[2])" in err) == (2, True)
-    status, _, err = run(capsys, *asked, "--conf", "spark.sql.ansi.enabled=false",
-                         "--conf", "spark.executor.memory=3g")  # fmt: skip
+    status, _, err = run(
+        capsys,
+        *asked,
+        "--conf",
+        "spark.sql.ansi.enabled=false",
+        "--conf",
+        "spark.executor.memory=3g",
+    )
     assert (status, "--conf spark.executor.memory can't be changed" in err) == (2, True)
 
     assert {name: spark.conf.get(name, None) for name in names} == before

@@ -52,13 +52,20 @@ class Far(NamedTuple):
 
     def run(self, *command: object) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
-            "PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "SPARK_LAUNCHER_OPTS": FAST_JVM,
-        }  # fmt: skip
+            "PYSPARK_PYTHON": str(self.python),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_HOME": str(HOME),
+            "SPARK_LAUNCHER_OPTS": FAST_JVM,
+        }
         return subprocess.run(
-            [str(word) for word in command], capture_output=True, text=True, timeout=600,
-            check=False, env=environment,
-        )  # fmt: skip
+            [str(word) for word in command],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env=environment,
+        )
 
     def executors(self) -> dict[str, list[str]]:
         """What the executors of each application said."""
@@ -90,10 +97,21 @@ def test_workers_that_know_nothing_of_kgtool_read_a_cluster(
 ) -> None:
     before = set(far.executors())
     result = far.run(
-        sys.executable, "-c", RUN, "analyze", "--bootstrap-server", kafka.bootstrap,
-        "--master", far.master, "--conf", "spark.executor.memory=512m",
-        "--table", "live", "-o", "json",
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        RUN,
+        "analyze",
+        "--bootstrap-server",
+        kafka.bootstrap,
+        "--master",
+        far.master,
+        "--conf",
+        "spark.executor.memory=512m",
+        "--table",
+        "live",
+        "-o",
+        "json",
+    )
     assert result.returncode == 0, result.stderr
     rows = {(r["group"], r["partition"]): r["offset"] for r in json.loads(result.stdout)["results"]}
     assert {key: rows.get(key) for key in committed} == committed
@@ -107,9 +125,21 @@ def test_workers_that_know_nothing_of_kgtool_read_a_cluster(
 
 def _analyze(far: Far, log: Path, out: str, *more: str) -> subprocess.CompletedProcess[str]:
     return far.run(
-        sys.executable, "-c", RUN, "analyze", log, "--rules", "4.1", "--retention", "1d",
-        "--retention", "14d", "--out", out, *more,
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        RUN,
+        "analyze",
+        log,
+        "--rules",
+        "4.1",
+        "--retention",
+        "1d",
+        "--retention",
+        "14d",
+        "--out",
+        out,
+        *more,
+    )
 
 
 def test_workers_write_the_tables_into_a_shared_folder(far: Far, tmp_path: Path) -> None:
@@ -143,9 +173,14 @@ def test_workers_whose_disks_are_their_own(
     biglog.write(tmp_path / "log", 20_000)
     monkeypatch.chdir(tmp_path)
     result = _analyze(
-        far, tmp_path / "log", "/proc/self/cwd/out", "--master", far.master,
-        "--conf", "spark.executor.memory=512m",
-    )  # fmt: skip
+        far,
+        tmp_path / "log",
+        "/proc/self/cwd/out",
+        "--master",
+        far.master,
+        "--conf",
+        "spark.executor.memory=512m",
+    )
     assert result.returncode == 3
     assert "name a URL that every worker can write to" in result.stderr
     assert list(tmp_path.joinpath("out").iterdir()) == []
@@ -158,16 +193,27 @@ def test_under_spark_submit_the_cluster_does_it(
     app.write_text(APP)
     before = set(far.executors())
     result = far.run(
-        HOME / "bin" / "spark-submit", "--master", far.master, *FAST_SUBMIT,
-        "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false",
-        app, out, SEGMENTS, kafka.bootstrap,
-    )  # fmt: skip
+        HOME / "bin" / "spark-submit",
+        "--master",
+        far.master,
+        *FAST_SUBMIT,
+        "--conf",
+        "spark.executor.memory=512m",
+        "--conf",
+        "spark.ui.enabled=false",
+        app,
+        out,
+        SEGMENTS,
+        kafka.bootstrap,
+    )
     assert result.returncode == 0, result.stderr
     told = json.loads((out / "told.json").read_text())
     assert told.pop("live") == told.pop("found") > 0
     assert told == {"status": 0, "again": 2, "master": far.master}
-    found = {(row["group"], row["partition"]): row["offset"]
-             for row in parquet.read_table(out / "live").to_pylist()}  # fmt: skip
+    found = {
+        (row["group"], row["partition"]): row["offset"]
+        for row in parquet.read_table(out / "live").to_pylist()
+    }
     assert {key: found.get(key) for key in committed} == committed
     # The command ends the session that it began, so the program's own is another application.
     command, _ = sorted(set(far.executors()) - before)

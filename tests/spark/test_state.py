@@ -73,11 +73,15 @@ def test_any_split_gives_the_tables_of_one_run(engine: Make, tmp_path: Path) -> 
         rng = random.Random(seed)
         whole, state, grown = (tmp_path / f"{name}{seed}" for name in ("all", "state", "grown"))
         write_log(whole, seed, kip_848=True, groups_in_all=24)
-        logs = {folder.name: [each for path in sorted(folder.iterdir()) for each in batches(path)]
-                for folder in whole.iterdir()}  # fmt: skip
+        logs = {
+            folder.name: [each for path in sorted(folder.iterdir()) for each in batches(path)]
+            for folder in whole.iterdir()
+        }
         runs = rng.choice([2, 3, 4])
-        cuts = {name: sorted(rng.choices(range(len(log) + 1), k=runs - 1)) + [len(log)]
-                for name, log in logs.items()}  # fmt: skip
+        cuts = {
+            name: sorted(rng.choices(range(len(log) + 1), k=runs - 1)) + [len(log)]
+            for name, log in logs.items()
+        }
         tables = {}
         in_order = rng.random() < 0.5
         orders = {name: list(range(runs)) for name in logs}
@@ -117,8 +121,10 @@ def test_bytes_of_a_file_that_grows_count_once(tmp_path: Path) -> None:
 
 
 def log(folder: Path, first: int, *commits: tuple[str, int]) -> Path:
-    raws = [Raw(writer.offset_key(group), writer.offset_value(offset, NOW_MS), NOW_MS)
-            for group, offset in commits]  # fmt: skip
+    raws = [
+        Raw(writer.offset_key(group), writer.offset_value(offset, NOW_MS), NOW_MS)
+        for group, offset in commits
+    ]
     place = folder / "__consumer_offsets-7"
     place.mkdir(parents=True, exist_ok=True)
     (place / f"{first:020}.log").write_bytes(writer.batch(first, raws))
@@ -161,8 +167,9 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (status, rows) == (0, ["a", "b"])
     assert len([path for path in state.iterdir() if path.name.startswith("run-")]) == 1
     # What can't be gone on from.
-    (tmp_path / "text").write_text('{"key":{"version":1,"data":{"group":"a","topic":"t",'
-                                   '"partition":0}},"value":null}\n')  # fmt: skip
+    (tmp_path / "text").write_text(
+        '{"key":{"version":1,"data":{"group":"a","topic":"t","partition":0}},"value":null}\n'
+    )
     for words, said in (
         ((tmp_path / "text", *go_on), "it doesn't tell log offsets"),
         ((one, "--state", tmp_path / "one"), "holds no state of analyze"),
@@ -183,8 +190,9 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         damage()
         status, _, err = analyze(capsys, one, *go_on, "--rules", "2.4")
         assert (status, err.splitlines()[-1].endswith("give --rebuild to start again.")) == (
-            2, True,
-        ), err  # fmt: skip
+            2,
+            True,
+        ), err
 
 
 def test_files_of_a_run_are_gone(
@@ -249,8 +257,12 @@ def test_killed_before_the_state_was_committed(
     before = (state / "state.json").read_bytes()
     two = log(tmp_path / "two", 1, ("a", 2), ("b", 1))
     command = [sys.executable, "-c", KILLED, moment, str(two), *map(str, words[:4])]
-    assert subprocess.run(command, check=False, timeout=300, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL).returncode == -9  # fmt: skip
+    assert (
+        subprocess.run(
+            command, check=False, timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).returncode
+        == -9
+    )
     assert (state / "state.json").read_bytes() == before
     there = sorted(parquet.read_table(out / "live")["group"].to_pylist())
     assert there == (["a"] if moment == "tables" else ["a", "b"])

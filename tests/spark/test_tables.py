@@ -43,8 +43,9 @@ def test_nothing_is_overdue_but_where_the_broker_could_not_load(
     if name == "2.0.1":
         offsets = [row for row in rows if row.topic is not None]
         assert len(offsets) == 5  # facts, section 4
-        assert all(row.overdue_ms == recorded.stop_ms - row.expires_at_ms - INTERVAL_MS
-                   for row in offsets)  # fmt: skip
+        assert all(
+            row.overdue_ms == recorded.stop_ms - row.expires_at_ms - INTERVAL_MS for row in offsets
+        )
         assert {row.group for row in offsets} == {"inj-emptyproto", "inj-gm1-empty"}
 
 
@@ -114,8 +115,10 @@ def test_growth_ends_with_what_is_live(run: tuple[str, Analysis, Truth]) -> None
     live = rows_of(analysis, "live")
     assert curve[0]["offsets"] == curve[0]["groups"] == 0
     assert curve[-1] == {
-        "at_ms": recorded.stop_ms, "offsets": len(live), "groups": len({r.group for r in live})
-    }  # fmt: skip
+        "at_ms": recorded.stop_ms,
+        "offsets": len(live),
+        "groups": len({r.group for r in live}),
+    }
     assert max(point["offsets"] for point in curve) > len(live)
     assert all(a["at_ms"] < b["at_ms"] for a, b in zip(curve, curve[1:], strict=False))
 

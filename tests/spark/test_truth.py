@@ -82,12 +82,18 @@ def test_removals_and_live_offsets_are_those_of_the_replay(tables: Tables) -> No
     rules = RULE_SETS[RULES[tables.run]]
     entries = [
         read_entry(
-            row["partition"], row["offset"], row["timestamp"], raw(row, "key"), raw(row, "value"),
-            producer_id=row["producerId"], transactional=row["transactional"],
-            is_control=row["control"], base_offset=row["baseOffset"],
+            row["partition"],
+            row["offset"],
+            row["timestamp"],
+            raw(row, "key"),
+            raw(row, "value"),
+            producer_id=row["producerId"],
+            transactional=row["transactional"],
+            is_control=row["control"],
+            base_offset=row["baseOffset"],
         )
         for row in truth(tables.run).records
-    ]  # fmt: skip
+    ]
     expected = Counter(row[:7] for row in audit(entries, rules, RETENTION_MS))
     assert Counter(map(tuple, tables.removals)) == expected
     history = History(rules, RETENTION_MS)
@@ -97,10 +103,15 @@ def test_removals_and_live_offsets_are_those_of_the_replay(tables: Tables) -> No
         (r.group, r.topic, r.partition, r.offset, r.rule, r.expires_at_ms, r.pending_transaction)
         for r in tables.live
     } == {
-        (*each.key, each.stored.value.offset, each.verdict.rule, each.expires_at_ms,
-         each.is_pending)
+        (
+            *each.key,
+            each.stored.value.offset,
+            each.verdict.rule,
+            each.expires_at_ms,
+            each.is_pending,
+        )
         for each in history.live()
-    }  # fmt: skip
+    }
 
 
 def test_quality_counts_every_record(tables: Tables) -> None:

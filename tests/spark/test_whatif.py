@@ -69,12 +69,16 @@ def played(analysis: Analysis) -> Iterator[Played]:
             for at, key in enumerate(found.key.tolist()):
                 until = int(found.until_ms[at])
                 yield Played(
-                    number, int(found.role[at]), groups[found.group[at]],
+                    number,
+                    int(found.role[at]),
+                    groups[found.group[at]],
                     columns["topic"][at].as_py(),
                     None if key < 0 else int(columns["partition"][at]),
-                    int(found.from_ms[at]), None if until == NONE else until,
-                    bool(found.expired[at]), int(found.offset[at]),
-                )  # fmt: skip
+                    int(found.from_ms[at]),
+                    None if until == NONE else until,
+                    bool(found.expired[at]),
+                    int(found.offset[at]),
+                )
 
 
 @pytest.mark.parametrize("written_by", ["2.4", "4.1"])
@@ -127,7 +131,9 @@ def test_spark_removes_what_the_simulation_does(
         there = {
             (row.group, row.topic, row.partition, row.from_ms, row.offset)
             for row in found_lives
-            if row.scenario == number and row.role == OFFSET
-            and row.from_ms <= end and (row.until_ms is None or row.until_ms > end)
-        }  # fmt: skip
+            if row.scenario == number
+            and row.role == OFFSET
+            and row.from_ms <= end
+            and (row.until_ms is None or row.until_ms > end)
+        }
         assert {each[:3] + each[4:] for each in there} == {each[:3] + each[4:] for each in left}

@@ -38,10 +38,12 @@ MANIFEST = {
         "offsets.retention.check.interval.ms": str(HOUR_MS),
     },
     "topics": [
-        {"name": "t", "partitions": [
-            {"partition": 0, "log_start_offset": 40, "log_end_offset": 100}]},
+        {
+            "name": "t",
+            "partitions": [{"partition": 0, "log_start_offset": 40, "log_end_offset": 100}],
+        }
     ],
-}  # fmt: skip
+}
 
 
 def day(days: float) -> int:
@@ -56,9 +58,15 @@ class Recorded(Log):
         self.raws: list[Raw] = []
 
     def _add(
-        self, at_ms: int, key: bytes, value: bytes | None, *,
-        pid: int = -1, base: int | None = None, is_control: bool = False,
-    ) -> Entry:  # fmt: skip
+        self,
+        at_ms: int,
+        key: bytes,
+        value: bytes | None,
+        *,
+        pid: int = -1,
+        base: int | None = None,
+        is_control: bool = False,
+    ) -> Entry:
         self.raws.append(Raw(key, value, at_ms))
         return super()._add(at_ms, key, value, pid=pid, base=base, is_control=is_control)
 
@@ -234,10 +242,18 @@ def test_losses_ahead_say_what_a_reset_costs(tables: Tables) -> None:
 def test_whatif_counts_them(tables: Tables) -> None:
     rows = {scenario_of(row): row for row in tables["whatif"]}
     found = {
-        key: (row.removed_offsets, row.missed_offsets, row.missed_groups, row.removed_groups,
-              row.live_offsets, row.live_groups, row.next_offsets, row.next_groups)
+        key: (
+            row.removed_offsets,
+            row.missed_offsets,
+            row.missed_groups,
+            row.removed_groups,
+            row.live_offsets,
+            row.live_groups,
+            row.next_offsets,
+            row.next_groups,
+        )
         for key, row in rows.items()
-    }  # fmt: skip
+    }
     assert found == {
         AS_IT_WAS: (6, 1, 1, 5, 5, 5, 4, 4),
         ("4.1", 3, 1): (10, 1, 1, 9, 1, 1, 0, 0),
@@ -256,14 +272,29 @@ def test_whatif_counts_them(tables: Tables) -> None:
 
 
 COMMITS = (
-    (20, "living", "t"), (20, "living", "t2"), (16, "paused", "t"), (15, "orders-848", "t"),
-    (12, "nightly-1001", "t"), (12, "nightly-1002", "t"), (8, "late", "t"),
-    (6, "console-consumer-11111", "t"), (6, "paused", "t"), (5, "console-consumer-22222", "t"),
-    (4, "console-consumer-33333", "t"), (4, "cleared", "t"), (4, "dropped", "t"),
-    (4, "dropped", "t"), (4, "living", "doomed"), (4, "cleared", "doomed"),
-)  # fmt: skip
-BY_HAND = {("cleared", "t"): 3, ("dropped", "t"): 3, ("living", "doomed"): 2,
-           ("cleared", "doomed"): 2}  # fmt: skip
+    (20, "living", "t"),
+    (20, "living", "t2"),
+    (16, "paused", "t"),
+    (15, "orders-848", "t"),
+    (12, "nightly-1001", "t"),
+    (12, "nightly-1002", "t"),
+    (8, "late", "t"),
+    (6, "console-consumer-11111", "t"),
+    (6, "paused", "t"),
+    (5, "console-consumer-22222", "t"),
+    (4, "console-consumer-33333", "t"),
+    (4, "cleared", "t"),
+    (4, "dropped", "t"),
+    (4, "dropped", "t"),
+    (4, "living", "doomed"),
+    (4, "cleared", "doomed"),
+)
+BY_HAND = {
+    ("cleared", "t"): 3,
+    ("dropped", "t"): 3,
+    ("living", "doomed"): 2,
+    ("cleared", "doomed"): 2,
+}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -279,13 +310,15 @@ def test_days_add_up(tables: Tables, scenario: Key) -> None:
     # Days are those of the calendar: from 12 hours before a noon to 12 hours after it.
     expected = {
         day(noon + 0.5): (
-            sum(noon - 0.5 < age <= noon + 0.5 for ages in gone.values() for age in ages
-                if age >= 0),
+            sum(
+                noon - 0.5 < age <= noon + 0.5 for ages in gone.values() for age in ages if age >= 0
+            ),
             sum(start > noon - 0.5 >= end for start, end in lives)
-            if noon else sum(start > 0 >= end for start, end in lives),
+            if noon
+            else sum(start > 0 >= end for start, end in lives),
         )
         for noon in range(20, -1, -1)
-    }  # fmt: skip
+    }
     found = {each.day_ms: (each.removed_offsets, each.live_offsets) for each in row.days}
     assert found == expected
 
@@ -293,10 +326,15 @@ def test_days_add_up(tables: Tables, scenario: Key) -> None:
 def test_families_have_their_share(tables: Tables) -> None:
     rows = [row for row in tables["whatif_families"] if scenario_of(row) == AS_IT_WAS]
     found = {
-        row.family: (row.removed_offsets, row.removed_groups, row.missed_offsets,
-                     row.live_offsets, row.live_groups)
+        row.family: (
+            row.removed_offsets,
+            row.removed_groups,
+            row.missed_offsets,
+            row.live_offsets,
+            row.live_groups,
+        )
         for row in rows
-    }  # fmt: skip
+    }
     assert {family: counts for family, counts in found.items() if any(counts)} == {
         "living": (1, 0, 0, 1, 1),
         "nightly-*": (2, 2, 0, 0, 0),
@@ -367,23 +405,33 @@ def test_live_is_what_is_left(tables: Tables) -> None:
 
 def test_groups_tell_their_lives(tables: Tables) -> None:
     found = {
-        row.group: (row.family, row.group_type, row.group_state, row.members, row.commits,
-                    row.rebalances, row.live_offsets, row.expired_offsets)
+        row.group: (
+            row.family,
+            row.group_type,
+            row.group_state,
+            row.members,
+            row.commits,
+            row.rebalances,
+            row.live_offsets,
+            row.expired_offsets,
+        )
         for row in tables["groups"]
-    }  # fmt: skip
+    }
     nightly = ("nightly-*", "classic", "Dead", 0, 1, 1, 0, 1)
     console = ("console-consumer-*", "classic", "Empty", 0, 1, 0, 1, 0)
     assert found == {
         "living": ("living", "classic", "Stable", 1, 3, 1, 1, 1),
-        "nightly-1001": nightly, "nightly-1002": nightly,
+        "nightly-1001": nightly,
+        "nightly-1002": nightly,
         "orders-848": ("orders-848", "consumer", "Dead", 0, 1, 0, 0, 1),
-        "console-consumer-11111": console, "console-consumer-22222": console,
+        "console-consumer-11111": console,
+        "console-consumer-22222": console,
         "console-consumer-33333": console,
         "paused": ("paused", "classic", "Empty", 0, 2, 0, 1, 1),
         "late": ("late", "classic", "Empty", 0, 1, 0, 1, 0),
         "cleared": ("cleared", "classic", "Stable", 1, 2, 1, 0, 0),
         "dropped": ("dropped", "classic", "Dead", 0, 2, 0, 0, 0),
-    }  # fmt: skip
+    }
     seen = {
         row.group: (row.first_seen_ms, row.last_seen_ms, row.last_commit_ms, row.next_expiry_ms)
         for row in tables["groups"]
@@ -395,11 +443,13 @@ def test_groups_tell_their_lives(tables: Tables) -> None:
 def test_metrics_are_those_of_kip_496(tables: Tables) -> None:
     found = {
         (row.bucket_start_ms - day(0.5)) // -DAY_MS: (
-            row.offset_commits, row.offset_expirations, row.offset_deletions,
+            row.offset_commits,
+            row.offset_expirations,
+            row.offset_deletions,
             row.group_completed_rebalances,
         )
         for row in tables["metrics"]
-    }  # fmt: skip
+    }
     assert found == {
         20: (2, 0, 0, 1),
         16: (1, 0, 0, 0),

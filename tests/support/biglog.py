@@ -153,9 +153,13 @@ def write(folder: Path, records: int, hot_groups: int = 1) -> Expected:
         for index in _blocks(hot):
             key = index % hot_keys
             log.append(
-                commit, _times(index, hot), group=np.full_like(index, number), topic=key % 10_000,
-                first=key // 10_000 * PER_BATCH, number=index,
-            )  # fmt: skip
+                commit,
+                _times(index, hot),
+                group=np.full_like(index, number),
+                topic=key % 10_000,
+                first=key // 10_000 * PER_BATCH,
+                number=index,
+            )
     rest = (batches - hot * hot_groups) // (PARTITIONS - 1)
     groups = max(2, int(rest / 2.3))
     gone = int(groups * GONE_SHARE)
@@ -165,14 +169,22 @@ def write(folder: Path, records: int, hot_groups: int = 1) -> Expected:
         first = partition * 10_000_000
         for index in _blocks(commits):
             log.append(
-                commit, _times(index, rest), group=first + index % groups,
-                topic=index % groups % 50, first=np.zeros_like(index), number=index,
-            )  # fmt: skip
+                commit,
+                _times(index, rest),
+                group=first + index % groups,
+                topic=index % groups % 50,
+                first=np.zeros_like(index),
+                number=index,
+            )
         for index in _blocks(gone):
             log.append(
-                tombstone, _times(index + commits, rest), group=first + index, topic=index % 50,
-                first=np.zeros_like(index), number=index,
-            )  # fmt: skip
+                tombstone,
+                _times(index + commits, rest),
+                group=first + index,
+                topic=index % 50,
+                first=np.zeros_like(index),
+                number=index,
+            )
     others = PARTITIONS - 1
     return Expected(
         records=(hot * hot_groups + others * rest) * PER_BATCH,

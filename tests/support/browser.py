@@ -49,9 +49,14 @@ class Page:
         self.complaints: list[str] = []
 
     def open(
-        self, url: str, width: int = 1280, height: int = 900, *, dark: bool = False,
+        self,
+        url: str,
+        width: int = 1280,
+        height: int = 900,
+        *,
+        dark: bool = False,
         ready: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Load a page and wait until it says that it is ready."""
         if self.session is None:
             target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -70,9 +75,12 @@ class Page:
     def resize(self, width: int, height: int) -> None:
         """Give the window a size, in CSS pixels."""
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
             mobile=False,
-        )  # fmt: skip
+        )
 
     def prefer(self, *, dark: bool) -> None:
         """Let the system prefer a dark or a light theme."""
@@ -83,9 +91,12 @@ class Page:
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression, of a promise when it is kept; as if by a click."""
         found = self.call(
-            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True,
+            "Runtime.evaluate",
+            expression=script,
+            returnByValue=True,
+            awaitPromise=True,
             userGesture=True,
-        )  # fmt: skip
+        )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
@@ -118,12 +129,15 @@ class Page:
         """Press a key of the keyboard, such as ArrowRight, Tab or Enter."""
         code = {"Tab": 9, "Enter": 13, " ": 32, "ArrowLeft": 37, "ArrowRight": 39}.get(key, 0)
         parts: dict[str, Any] = {
-            "key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": code,
+            "key": key,
+            "code": "Space" if key == " " else key,
+            "windowsVirtualKeyCode": code,
             "modifiers": 8 if shift else 0,
-        }  # fmt: skip
+        }
         text = {"Enter": "\r", " ": " "}.get(key)
-        self.call("Input.dispatchKeyEvent", type="keyDown", **parts,
-                  **({"text": text} if text else {}))  # fmt: skip
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown", **parts, **({"text": text} if text else {})
+        )
         self.call("Input.dispatchKeyEvent", type="keyUp", **parts)
         self.settle()
 
@@ -216,12 +230,24 @@ def browser() -> Iterator[Page]:
         os.dup2(write, 4)
 
     process = subprocess.Popen(
-        [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-         "--no-first-run", "--disable-dev-shm-usage", "--disable-background-networking",
-         "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        preexec_fn=place, close_fds=False,
-    )  # fmt: skip
+        [
+            program,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--remote-debugging-pipe",
+            "--no-first-run",
+            "--disable-dev-shm-usage",
+            "--disable-background-networking",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--user-data-dir={profile}",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=place,
+        close_fds=False,
+    )
     os.close(to_read)
     os.close(from_write)
     try:

@@ -41,8 +41,16 @@ class Certificates:
         self._leaf("other", "DNS:kafka.example.org")
         self._leaf("expired", here, days=-1)
         self._leaf("client", "DNS:client.example.org")
-        self._openssl("pkcs8", "-topk8", "-in", "client.key", "-out", "client.sealed.key",
-                      "-passout", "file:tricky")  # fmt: skip
+        self._openssl(
+            "pkcs8",
+            "-topk8",
+            "-in",
+            "client.key",
+            "-out",
+            "client.sealed.key",
+            "-passout",
+            "file:tricky",
+        )
         for name, key in (
             ("client.both.pem", "client.key"),
             ("client.sealed.pem", "client.sealed.key"),
@@ -56,28 +64,94 @@ class Certificates:
             self._keytool(
                 *trust, "-keystore", name, "-storetype", kind, "-storepass:file", "password"
             )
-        source = ("-importkeystore", "-noprompt", "-srckeystore", "client.p12",
-                  "-srcstorepass:file", "password", "-deststorepass:file", "password")  # fmt: skip
+        source = (
+            "-importkeystore",
+            "-noprompt",
+            "-srckeystore",
+            "client.p12",
+            "-srcstorepass:file",
+            "password",
+            "-deststorepass:file",
+            "password",
+        )
         self._keytool(*source, "-destkeystore", "client.keytool.p12", "-deststoretype", "PKCS12")
         self._keytool(*source, "-destkeystore", "client.jks", "-deststoretype", "JKS")
-        self._keytool(*source, "-destkeystore", "apart.jks", "-deststoretype", "JKS",
-                      "-srcalias", "client", "-destkeypass:file", "tricky")  # fmt: skip
+        self._keytool(
+            *source,
+            "-destkeystore",
+            "apart.jks",
+            "-deststoretype",
+            "JKS",
+            "-srcalias",
+            "client",
+            "-destkeypass:file",
+            "tricky",
+        )
 
     def _authority(self, name: str, subject: str) -> None:
-        self._openssl("req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "30",
-                      "-subj", f"/CN={subject}", "-keyout", f"{name}.key",
-                      "-out", f"{name}.pem")  # fmt: skip
+        self._openssl(
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-noenc",
+            "-days",
+            "30",
+            "-subj",
+            f"/CN={subject}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.pem",
+        )
 
     def _leaf(self, name: str, names: str, days: int = 30) -> None:
-        self._openssl("req", "-new", "-newkey", "rsa:2048", "-noenc", "-subj", f"/CN={name}",
-                      "-keyout", f"{name}.key", "-out", f"{name}.csr")  # fmt: skip
+        self._openssl(
+            "req",
+            "-new",
+            "-newkey",
+            "rsa:2048",
+            "-noenc",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.csr",
+        )
         (self / f"{name}.ext").write_text(f"subjectAltName={names}\n")
-        self._openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-                      "-days", str(days), "-extfile", f"{name}.ext",
-                      "-out", f"{name}.pem")  # fmt: skip
-        self._openssl("pkcs12", "-export", "-in", f"{name}.pem", "-inkey", f"{name}.key",
-                      "-certfile", "ca.pem", "-name", name, "-passout", "file:password",
-                      "-out", f"{name}.p12")  # fmt: skip
+        self._openssl(
+            "x509",
+            "-req",
+            "-in",
+            f"{name}.csr",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-days",
+            str(days),
+            "-extfile",
+            f"{name}.ext",
+            "-out",
+            f"{name}.pem",
+        )
+        self._openssl(
+            "pkcs12",
+            "-export",
+            "-in",
+            f"{name}.pem",
+            "-inkey",
+            f"{name}.key",
+            "-certfile",
+            "ca.pem",
+            "-name",
+            name,
+            "-passout",
+            "file:password",
+            "-out",
+            f"{name}.p12",
+        )
 
     def _openssl(self, *args: str) -> None:
         self._run("openssl", *args)

@@ -153,9 +153,11 @@ def commit(
 
 
 _SOON_OVER = {
-    "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "_WAIT_COORD",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "_WAIT_COORD",
     "UNKNOWN_TOPIC_OR_PART",  # the coordinator hears of a new partition a moment after others
-}  # fmt: skip
+}
 
 
 def join(
@@ -177,10 +179,13 @@ def markers_written(bootstrap: str, transactional_id: str) -> None:
 
     Kafka refuses a next producer of that name (CONCURRENT_TRANSACTIONS) for so long.
     """
-    Producer({
-        "bootstrap.servers": bootstrap, "transactional.id": transactional_id,
-        "transaction.timeout.ms": 10_000,
-    }).init_transactions(30)  # fmt: skip
+    Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 10_000,
+        }
+    ).init_transactions(30)
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:

@@ -53,16 +53,18 @@ class Stage(NamedTuple):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "KGTOOL_"))}
         kept.pop("PIP_FIND_LINKS", None)
         done = subprocess.run(
-            command, env={**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", **self.env, **env},
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+            command,
+            env={**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", **self.env, **env},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         if check:
             assert done.returncode == 0, f"{argv}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
         return done
 
-    def start(
-        self, *argv: str, lent: str = "", **env: str
-    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    def start(self, *argv: str, lent: str = "", **env: str) -> subprocess.CompletedProcess[str]:
         """Run the image's entry point, as ``docker run IMAGE argv…`` does."""
         return self.run(*self.entrypoint, *argv, check=False, lent=lent, **env)
 

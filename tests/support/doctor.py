@@ -8,13 +8,30 @@ from kgtool.queries.doctor.finding import KINDS
 from tests.cli.run import Result
 
 KEYS = [
-    "finding", "severity", "group", "topic", "partition", "broker", "message", "evidence", "fix",
-]  # fmt: skip
+    "finding",
+    "severity",
+    "group",
+    "topic",
+    "partition",
+    "broker",
+    "message",
+    "evidence",
+    "fix",
+]
 FIXED = {
-    "beyond-end", "before-start", "topic-recreated", "topic-gone", "ghost-topic", "expiring",
-    "retention-gap", "loses-when-empty", "pending-transaction", "piling-up",
-    "offsets-not-compacted", "denied",
-}  # fmt: skip
+    "beyond-end",
+    "before-start",
+    "topic-recreated",
+    "topic-gone",
+    "ghost-topic",
+    "expiring",
+    "retention-gap",
+    "loses-when-empty",
+    "pending-transaction",
+    "piling-up",
+    "offsets-not-compacted",
+    "denied",
+}
 """The findings that come with a command: ``tests.broker.test_doctor_fixes`` runs each of them
 (``denied``: ``tests.broker.test_doctor``)."""
 

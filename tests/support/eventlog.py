@@ -11,10 +11,17 @@ from typing import Any, NamedTuple
 
 def options(folder: Path) -> list[str]:
     """Arguments of ``kgtool analyze`` that make Spark write it."""
-    settings = {"enabled": "true", "dir": folder.as_uri(), "compress": "false",
-                "rolling.enabled": "false"}  # fmt: skip
-    return [word for name, value in settings.items()
-            for word in ("--conf", f"spark.eventLog.{name}={value}")]  # fmt: skip
+    settings = {
+        "enabled": "true",
+        "dir": folder.as_uri(),
+        "compress": "false",
+        "rolling.enabled": "false",
+    }
+    return [
+        word
+        for name, value in settings.items()
+        for word in ("--conf", f"spark.eventLog.{name}={value}")
+    ]
 
 
 class Stage(NamedTuple):

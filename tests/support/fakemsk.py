@@ -34,8 +34,10 @@ from kgtool.protocol.plan import decode_prefix, encode
 KEYS = ("AKIDFAKE", "fake/s3cret+key")
 REGION = "eu-west-1"
 GROUP = "a group behind IAM"
-_APIS = {m.Request.KEY: m for m in (api_versions, list_groups, metadata, sasl_authenticate,
-                                    sasl_handshake)}  # fmt: skip
+_APIS = {
+    m.Request.KEY: m
+    for m in (api_versions, list_groups, metadata, sasl_authenticate, sasl_handshake)
+}
 
 
 def is_signed(payload: dict[str, str], host: str) -> bool:

@@ -137,9 +137,12 @@ def kgtool(*argv: str, limit: float = 60.0, environ: dict[str, str] | None = Non
         began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-c", _TIMED, waited.name, *argv],
-            capture_output=True, text=True, timeout=limit, check=False,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
             env={**os.environ, **(environ or {})},
-        )  # fmt: skip
+        )
         seconds = time.monotonic() - began
         figures = waited.read().split()
     if figures:

@@ -44,15 +44,14 @@ class Generation(NamedTuple):
 
 GENERATIONS = (
     Generation(
-        "2.1.1", "2.1.1", {},
-        has_offset_delete=False, tells_pending=False, has_static_members=False,
+        "2.1.1", "2.1.1", {}, has_offset_delete=False, tells_pending=False, has_static_members=False
     ),
     Generation("2.4.1", "2.4.1", {}, tells_pending=False),
     Generation("2.8.2", "2.8.2", {}),
     Generation("3.9.1", "3.9.1", {}),
     Generation("3.9.1-new", "3.9.1", MODERN_39, has_modern_groups=True),
     Generation("4.3.1", "4.3.1", {}, has_modern_groups=True, has_group_configs=True),
-)  # fmt: skip
+)
 
 
 class World(NamedTuple):
@@ -108,9 +107,15 @@ def world(generation: Generation) -> Iterator[World]:
     try:
         with _modern_member(at, modern, topic) if has_modern else contextlib.nullcontext():
             yield World(
-                kafka, generation, topic, other, empty, living,
-                modern if has_modern else None, offsets,
-            )  # fmt: skip
+                kafka,
+                generation,
+                topic,
+                other,
+                empty,
+                living,
+                modern if has_modern else None,
+                offsets,
+            )
     finally:
         member.close()
 
@@ -126,18 +131,28 @@ def _modern_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
             call_any(metadata.Request(topics=[metadata.RequestTopic(name=topic)]))
         ).topics
         joined = _beat(
-            session, node, group_id=group, member_id=_member_id(), member_epoch=0,
-            rebalance_timeout_ms=60_000, subscribed_topic_names=[topic], topic_partitions=[],
-        )  # fmt: skip
+            session,
+            node,
+            group_id=group,
+            member_id=_member_id(),
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[topic],
+            topic_partitions=[],
+        )
         owned = [
             consumer_group_heartbeat.TopicPartitions(
                 topic_id=topics[0].topic_id, partitions=[0, 1, 2]
             )
         ]
         _beat(
-            session, node, group_id=group, member_id=joined.member_id,
-            member_epoch=joined.member_epoch, topic_partitions=owned,
-        )  # fmt: skip
+            session,
+            node,
+            group_id=group,
+            member_id=joined.member_id,
+            member_epoch=joined.member_epoch,
+            topic_partitions=owned,
+        )
         me = {"group_id": group, "member_id": joined.member_id}
         done = threading.Event()
         with ThreadPoolExecutor(1) as threads:

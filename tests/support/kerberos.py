@@ -81,7 +81,12 @@ class Kdc:
         path = _find(program)
         assert path, HOW
         done = subprocess.run(
-            [path, *args], env={**os.environ, **self.environ}, input=stdin, capture_output=True,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [path, *args],
+            env={**os.environ, **self.environ},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == 0, f"{program} {args}: {done.stdout}{done.stderr}"

@@ -48,16 +48,28 @@ class Keys:
         )
         (self.folder / "signing.pem").write_bytes(pem)
         numbers = key.public_key().public_numbers()
-        jwk = {"kty": "RSA", "kid": "k1", "use": "sig", "alg": "RS256",
-               "n": _b64(numbers.n.to_bytes(256, "big")), "e": _b64(b"\x01\x00\x01")}  # fmt: skip
+        jwk = {
+            "kty": "RSA",
+            "kid": "k1",
+            "use": "sig",
+            "alg": "RS256",
+            "n": _b64(numbers.n.to_bytes(256, "big")),
+            "e": _b64(b"\x01\x00\x01"),
+        }
         self.jwks.write_text(json.dumps({"keys": [jwk]}))
 
     def token(self, subject: str = "alice", lifetime: float = 600, **claims: Any) -> str:
         """A signed JWT."""
         now = int(time.time())
         header = {"alg": "RS256", "kid": "k1", "typ": "JWT"}
-        body = {"sub": subject, "iss": ISSUER, "aud": AUDIENCE, "iat": now - 5,
-                "exp": now + lifetime, **claims}  # fmt: skip
+        body = {
+            "sub": subject,
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "iat": now - 5,
+            "exp": now + lifetime,
+            **claims,
+        }
         text = ".".join(_b64(json.dumps(part).encode()) for part in (header, body))
         key = serialization.load_pem_private_key((self.folder / "signing.pem").read_bytes(), None)
         assert isinstance(key, rsa.RSAPrivateKey)

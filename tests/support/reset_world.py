@@ -167,11 +167,13 @@ class World:
     def _list(self, _request: Any) -> Any:
         rows = [
             list_groups.Group(
-                group_id=name, protocol_type=group.protocol_type,
-                group_state=group.state, group_type=group.type,
+                group_id=name,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.type,
             )
             for name, group in self.groups.items()
-        ]  # fmt: skip
+        ]
         return list_groups.Response(groups=rows)
 
     def _describe(self, request: Any) -> Any:
@@ -181,9 +183,11 @@ class World:
         group = self.groups.get(name)
         if group is None or group.type != "classic":
             return describe_groups.Group(
-                group_id=name, group_state="Dead", error_code=codes.GROUP_ID_NOT_FOUND,
+                group_id=name,
+                group_state="Dead",
+                error_code=codes.GROUP_ID_NOT_FOUND,
                 error_message=f"Group {name} not found.",
-            )  # fmt: skip
+            )
         members = [
             describe_groups.Member(
                 member_id=f"{client}-1", client_id=client, client_host="/10.0.0.1"
@@ -191,9 +195,11 @@ class World:
             for client in group.members
         ]
         return describe_groups.Group(
-            group_id=name, group_state=group.state, protocol_type=group.protocol_type,
+            group_id=name,
+            group_state=group.state,
+            protocol_type=group.protocol_type,
             members=members,
-        )  # fmt: skip
+        )
 
     def _describe_modern(self, request: Any) -> Any:
         rows = [self._modern(name) for name in request.group_ids]
@@ -203,9 +209,10 @@ class World:
         group = self.groups.get(name)
         if group is None or group.type != "consumer":
             return consumer_group_describe.Group(
-                group_id=name, error_code=codes.GROUP_ID_NOT_FOUND,
+                group_id=name,
+                error_code=codes.GROUP_ID_NOT_FOUND,
                 error_message=f"Group {name} not found.",
-            )  # fmt: skip
+            )
         members = [
             consumer_group_describe.Member(
                 member_id=f"{client}-1", client_id=client, client_host="/10.0.0.1"

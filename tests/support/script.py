@@ -26,9 +26,7 @@ class Script:
     """
 
     def __init__(
-        self,
-        answer: Callable[[int, Any], Any],
-        versions: dict[int, tuple[int, int]] | None = None,
+        self, answer: Callable[[int, Any], Any], versions: dict[int, tuple[int, int]] | None = None
     ) -> None:
         self.answer = answer
         self.versions = ALL_VERSIONS if versions is None else versions

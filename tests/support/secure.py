@@ -137,8 +137,14 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
         "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
         "delegation.token.secret.key": "for tests",
     }
-    stores = {"tls": "broker", "mutual": "broker", "sasltls": "broker", "oidctls": "broker",
-              "other": "other", "expired": "expired"}  # fmt: skip
+    stores = {
+        "tls": "broker",
+        "mutual": "broker",
+        "sasltls": "broker",
+        "oidctls": "broker",
+        "other": "other",
+        "expired": "expired",
+    }
     for name, store in stores.items():
         prefix = f"listener.name.{name}.ssl."
         config[f"{prefix}keystore.type"] = "PKCS12"
@@ -173,9 +179,13 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
             f"{prefix}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
         }
     if "KERBEROS" in protocols:
-        options = {"useKeyTab": "true", "storeKey": "true", "isInitiator": "false",
-                   "keyTab": str(kdc.folder / "kafka.keytab"),
-                   "principal": f"kafka/localhost@{kerberos.REALM}"}  # fmt: skip
+        options = {
+            "useKeyTab": "true",
+            "storeKey": "true",
+            "isInitiator": "false",
+            "keyTab": str(kdc.folder / "kafka.keytab"),
+            "principal": f"kafka/localhost@{kerberos.REALM}",
+        }
         config["listener.name.kerberos.sasl.enabled.mechanisms"] = "GSSAPI"
         config["listener.name.sasltls.sasl.enabled.mechanisms"] += ",GSSAPI"
         for prefix in ("listener.name.kerberos.", "listener.name.sasltls."):

@@ -32,9 +32,12 @@ def rng(*names: object) -> random.Random:
 def load_profile() -> None:
     """Let Hypothesis draw new examples each time, where ``CI`` is set too."""
     settings.register_profile(
-        "kgtool", derandomize=False, deadline=None, print_blob=True,
+        "kgtool",
+        derandomize=False,
+        deadline=None,
+        print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
-    )  # fmt: skip
+    )
     settings.load_profile("kgtool")
 
 

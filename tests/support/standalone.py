@@ -33,8 +33,12 @@ def python_without_kgtool(folder: Path) -> Path:
     python = folder / "bin" / "python"
     found = subprocess.run(
         [python, "-c", "import numpy, pyarrow, pyspark, kgtool"],
-        cwd=folder, env=_environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "No module named 'kgtool'" in found.stderr, found.stderr
     return python
 
@@ -43,9 +47,7 @@ def _environment(python: Path | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for name in [name for name in kept if name.startswith(("SPARK_", "PYSPARK_"))]:
         del kept[name]
-    told = {
-        "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LAUNCHER_OPTS": FAST_JVM,
-    }  # fmt: skip
+    told = {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LAUNCHER_OPTS": FAST_JVM}
     return kept | told | ({"PYSPARK_PYTHON": str(python)} if python else {})
 
 
@@ -66,10 +68,18 @@ def standalone(
 
     def start(name: str, what: str, *arguments: str, pin: str | None = None) -> Path:
         log = folder / f"{name}.txt"
-        command = [*(["taskset", "-c", pin] if pin else []),
-                   HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{what}",
-                   "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
-                   *arguments]  # fmt: skip
+        command = [
+            *(["taskset", "-c", pin] if pin else []),
+            HOME / "bin" / "spark-class",
+            f"org.apache.spark.deploy.{what}",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
         environment = _environment(python) | {"SPARK_DAEMON_MEMORY": "256m"}
         environment |= {"JAVA_TOOL_OPTIONS": jvm} if jvm else {}
         with log.open("wb") as out:
@@ -87,11 +97,19 @@ def standalone(
         url = said(start("master", "master.Master"), r"Starting Spark master at (spark://\S+)")[1]
         logs = [
             start(
-                f"worker{number}", "worker.Worker", "--cores", "1", "--memory", memory,
-                "--work-dir", str(folder / f"work{number}"), url, pin=pin,
+                f"worker{number}",
+                "worker.Worker",
+                "--cores",
+                "1",
+                "--memory",
+                memory,
+                "--work-dir",
+                str(folder / f"work{number}"),
+                url,
+                pin=pin,
             )
             for number, pin in enumerate(pins)
-        ]  # fmt: skip
+        ]
         for log in logs:
             said(log, "Successfully registered with master")
         yield url

@@ -28,9 +28,14 @@ class StreamsMember:
     """
 
     def __init__(
-        self, bootstrap: str, group: str, topics: list[str], *, topology_epoch: int = 0,
+        self,
+        bootstrap: str,
+        group: str,
+        topics: list[str],
+        *,
+        topology_epoch: int = 0,
         client_id: str = "streamer",
-    ) -> None:  # fmt: skip
+    ) -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._group, self._topics = group, topics
@@ -71,10 +76,14 @@ class StreamsMember:
     def _heartbeat(self, epoch: int) -> Any:
         is_first = epoch == 0
         part = schema.Subtopology(
-            subtopology_id="0", source_topics=tuple(self._topics), source_topic_regex=(),
-            state_changelog_topics=(), repartition_sink_topics=(), repartition_source_topics=(),
+            subtopology_id="0",
+            source_topics=tuple(self._topics),
+            source_topic_regex=(),
+            state_changelog_topics=(),
+            repartition_sink_topics=(),
+            repartition_source_topics=(),
             copartition_groups=(),
-        )  # fmt: skip
+        )
         tasks = tuple(
             schema.TaskIds(subtopology_id=name, partitions=numbers) for name, numbers in self.active
         )

@@ -105,9 +105,8 @@ class _Jvm:
         kinds = [self._class(kind) for kind in ("java.lang.Object", "java.lang.reflect.Method")]
         arguments = self._class("[Ljava.lang.Object;")
         add = handles.publicLookup().findVirtual(
-            calls.getClass(), "add",
-            lang.invoke.MethodType.methodType(lang.Boolean.TYPE, kinds[0]),
-        )  # fmt: skip
+            calls.getClass(), "add", lang.invoke.MethodType.methodType(lang.Boolean.TYPE, kinds[0])
+        )
         kind = lang.invoke.MethodType.methodType(lang.Void.TYPE, arguments)
         seen = handles.dropArguments(
             add.bindTo(calls).asType(kind), 0, self._array("java.lang.Class", kinds)

@@ -93,12 +93,23 @@ class RecordBlock(NamedTuple):
     """Of ``__consumer_offsets``, where a file holds several."""
 
 
-HEADER = np.dtype([
-    ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", ">i1"),
-    ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", ">i4"),
-    ("base_timestamp", ">i8"), ("max_timestamp", ">i8"), ("producer_id", ">i8"),
-    ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("records", ">i4"),
-])  # fmt: skip
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", ">i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("records", ">i4"),
+    ]
+)
 """Of a DefaultRecordBatch."""
 _INTS = np.dtype([(name, np.int64) for name in HEADER.names or ()])
 Headers = NDArray[np.void]
@@ -163,10 +174,12 @@ def _bad(headers: Headers, at: Ints, bad: Bools, reason: str, chunk: Chunk) -> l
     return [
         Note(reason, chunk.position + place, PREFIX_SIZE + length, max(count, 0))
         for place, length, count in zip(
-            at[bad].tolist(), headers["length"][bad].tolist(), headers["records"][bad].tolist(),
+            at[bad].tolist(),
+            headers["length"][bad].tolist(),
+            headers["records"][bad].tolist(),
             strict=True,
         )
-    ]  # fmt: skip
+    ]
 
 
 def _payloads(

@@ -17,19 +17,41 @@ BYTES = 8 << 20
 _RECORD = ("log_offset", "timestamp_ms")
 COLUMNS: Final = {
     schema.KIND_OFFSET: (
-        *_RECORD, "group", "tombstone", "producer_id", "producer_epoch", "topic",
-        "topic_partition", "offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id",
-        "commits", "first_ms", "creates_group", "bytes",
+        *_RECORD,
+        "group",
+        "tombstone",
+        "producer_id",
+        "producer_epoch",
+        "topic",
+        "topic_partition",
+        "offset",
+        "commit_timestamp_ms",
+        "expire_timestamp_ms",
+        "topic_id",
+        "commits",
+        "first_ms",
+        "creates_group",
+        "bytes",
     ),
     schema.KIND_GROUP: (*_RECORD, "group", "key_type", "tombstone", "detail", "bytes"),
     schema.KIND_MARKER: (*_RECORD, "producer_id", "committed"),
     schema.KIND_COUNT: ("timestamp_ms", "group", "commits", "records", "bytes"),
     schema.KIND_EPOCH: (*_RECORD, "commits"),
     schema.KIND_QUALITY: (
-        *_RECORD, "path", "partition", "reason", "records", "position", "bytes", "damage",
-        "missing", "offset", "first_ms", "commits",
+        *_RECORD,
+        "path",
+        "partition",
+        "reason",
+        "records",
+        "position",
+        "bytes",
+        "damage",
+        "missing",
+        "offset",
+        "first_ms",
+        "commits",
     ),
-}  # fmt: skip
+}
 """Of rows of ``schema.RECORDS``, by their kind."""
 _TEXTS = ("group", "topic", "topic_id", "path")
 
@@ -123,6 +145,7 @@ def unpack(blobs: Iterable[tuple[str, Any]]) -> Kinds:
 def empty(kind: str) -> Any:
     """A table of that kind without rows."""
     batch = schema.arrow(schema.RECORDS).empty_table().select(COLUMNS[kind])
-    return pa.Table.from_batches([_slim(each) for each in batch.to_batches()] or [
-        _slim(pa.RecordBatch.from_pylist([], schema=batch.schema))
-    ])  # fmt: skip
+    return pa.Table.from_batches(
+        [_slim(each) for each in batch.to_batches()]
+        or [_slim(pa.RecordBatch.from_pylist([], schema=batch.schema))]
+    )

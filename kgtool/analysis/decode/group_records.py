@@ -79,9 +79,11 @@ def decode(key_type: int, key: bytes, value: bytes | None) -> tuple[str, GroupDe
     if topics is not None and isinstance(detail.topics, Set):
         topics.sort()
     return _text(record.key.group), detail._replace(
-        protocol_type=_text(detail.protocol_type), member=_text(detail.member), topics=topics,
+        protocol_type=_text(detail.protocol_type),
+        member=_text(detail.member),
+        topics=topics,
         regex=_text(detail.regex),
-    )  # fmt: skip
+    )
 
 
 def _text(value: Any) -> Any:

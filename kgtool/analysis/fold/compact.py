@@ -61,9 +61,13 @@ def group_record_times(rows: Any) -> GroupRecordTimes:
     members = ints(rows["detail"].combine_chunks().field("members"))[order]
     at_ms = ints(rows["timestamp_ms"])
     return GroupRecordTimes(
-        names, group[order], log_offset[order], at_ms[order], tombstone[order],
+        names,
+        group[order],
+        log_offset[order],
+        at_ms[order],
+        tombstone[order],
         (last >= 0) & (members[last] < 1),
-    )  # fmt: skip
+    )
 
 
 def drop_unneeded(tables: Iterable[Any], times: GroupRecordTimes, plan: FoldPlan) -> Any:
@@ -96,8 +100,9 @@ def _drop_unneeded(table: Any, times: GroupRecordTimes, plan: FoldPlan) -> Any:
     order = np.argsort(place)
     found = table.take(pa.array(place[order]))
     for name, values in (
-        ("commits", np.add.reduceat(rows.commits, behind)), (SUCCESSOR_DROPPED, dropped[kept]),
-    ):  # fmt: skip
+        ("commits", np.add.reduceat(rows.commits, behind)),
+        (SUCCESSOR_DROPPED, dropped[kept]),
+    ):
         at = found.schema.get_field_index(name)
         found = found.set_column(at, name, pa.array(values[order]))
     return found
@@ -149,9 +154,12 @@ class _Rows:
         """Those of these rows before the longest pauses of each scope."""
         scope, found = codes(self.scope[some]), []
         ages = age_at_last_check(
-            plan.rules, plan.interval_ms, self.commit_ms[some], self.clock_ms[some],
+            plan.rules,
+            plan.interval_ms,
+            self.commit_ms[some],
+            self.clock_ms[some],
             self.clock_ms[some + 1],
-        )  # fmt: skip
+        )
         for pause in (self.first_ms[some + 1] - self.at_ms[some], ages):
             most = extreme(int(scope.max(initial=0)) + 1, scope, pause)
             top = np.flatnonzero(pause == most[scope])
@@ -192,6 +200,9 @@ def _in_groups(table: Any, group: Ints, names: Any, times: GroupRecordTimes) -> 
     empty = np.append(np.zeros(size, dtype=np.bool_), times.may_be_empty[some])[order]
     back = np.argsort(order, kind="stable")[:size]
     return _InGroups(
-        clock[back], (clock == alive)[back], steady[back], last_own[back],
+        clock[back],
+        (clock == alive)[back],
+        steady[back],
+        last_own[back],
         ((last_own >= 0) & empty[last_own])[back],
-    )  # fmt: skip
+    )

@@ -135,10 +135,18 @@ class GroupLife(Group):
 
     def _row(self, event: GroupEvent) -> GroupState | None:
         last = (
-            self.known, self.type, self.state, self.protocol_type, self.generation,
-            self.state_since_ms, self.topics, self.judged_since_ms, *self.dated, *self.converted,
+            self.known,
+            self.type,
+            self.state,
+            self.protocol_type,
+            self.generation,
+            self.state_since_ms,
+            self.topics,
+            self.judged_since_ms,
+            *self.dated,
+            *self.converted,
             self.member_count,
-        )  # fmt: skip
+        )
         if last == self.last and not event.tombstone:
             return None
         self.last = last

@@ -17,9 +17,18 @@ from kgtool.records.types import GROUP_TYPES
 from kgtool.retention.groups import GroupDetail
 
 _NUMBERS = (
-    "log_offset", "timestamp_ms", "producer_id", "producer_epoch", "topic_partition", "offset",
-    "commit_timestamp_ms", "expire_timestamp_ms", "bytes", "commits", "first_ms",
-)  # fmt: skip
+    "log_offset",
+    "timestamp_ms",
+    "producer_id",
+    "producer_epoch",
+    "topic_partition",
+    "offset",
+    "commit_timestamp_ms",
+    "expire_timestamp_ms",
+    "bytes",
+    "commits",
+    "first_ms",
+)
 SUCCESSOR_DROPPED = "successor_dropped"
 """A column of the rows that ``compact`` kept."""
 
@@ -113,9 +122,11 @@ class Log:
         self.group_records = _group_records(own, group[size:])
         markers = _in_order(kinds, schema.KIND_MARKER, overlapping)
         self.markers = Markers(
-            ints(markers["log_offset"]), ints(markers["timestamp_ms"]),
-            ints(markers["producer_id"]), bools(markers["committed"]),
-        )  # fmt: skip
+            ints(markers["log_offset"]),
+            ints(markers["timestamp_ms"]),
+            ints(markers["producer_id"]),
+            bools(markers["committed"]),
+        )
 
     def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[OffsetRecords, OffsetKeys]:
         numbers = {name: ints(rows.pop(name)) for name in _NUMBERS}
@@ -132,12 +143,22 @@ class Log:
         at_ms = numbers["timestamp_ms"]
         first_ms = first_times(numbers["first_ms"], at_ms)
         found = OffsetRecords(
-            numbers["log_offset"], at_ms, key, flags["tombstone"], numbers["producer_id"],
-            numbers["producer_epoch"], numbers["offset"], numbers["commit_timestamp_ms"],
-            numbers["expire_timestamp_ms"], topic_id, numbers["bytes"], numbers["commits"],
-            at_ms if np.array_equal(first_ms, at_ms) else first_ms, flags["creates_group"],
+            numbers["log_offset"],
+            at_ms,
+            key,
+            flags["tombstone"],
+            numbers["producer_id"],
+            numbers["producer_epoch"],
+            numbers["offset"],
+            numbers["commit_timestamp_ms"],
+            numbers["expire_timestamp_ms"],
+            topic_id,
+            numbers["bytes"],
+            numbers["commits"],
+            at_ms if np.array_equal(first_ms, at_ms) else first_ms,
+            flags["creates_group"],
             successor_dropped,
-        )  # fmt: skip
+        )
         keys = (group[first], -1), (topic[first], -1), (partition[first], NONE)
         return found, OffsetKeys(*(np.append(*each) for each in keys))
 
@@ -188,8 +209,10 @@ class Log:
     @cached_property
     def is_complete(self) -> bool:
         """Whether every record since offset 0 was read."""
-        chunks = zip(*(self.read[name].to_pylist() for name in ("log_offset", "offset", "records")),
-                     strict=True)  # fmt: skip
+        chunks = zip(
+            *(self.read[name].to_pylist() for name in ("log_offset", "offset", "records")),
+            strict=True,
+        )
         known = sorted(chunk for chunk in chunks if chunk[0] is not None)
         if not self._overlapping:
             count = sum(records for _, _, records in known)
@@ -229,10 +252,17 @@ def _group_records(rows: Any, group: Ints) -> GroupRecords:
     member, _ = encode_texts(detail.field("member"))
     regex, _ = encode_texts(detail.field("regex"))
     return GroupRecords(
-        ints(rows["log_offset"]), ints(rows["timestamp_ms"]), group, key_type,
-        bools(rows["tombstone"]), ints(rows["bytes"]), ints(detail.field("generation")),
-        ints(detail.field("members")), codes(group, key_type, member, regex), detail,
-    )  # fmt: skip
+        ints(rows["log_offset"]),
+        ints(rows["timestamp_ms"]),
+        group,
+        key_type,
+        bools(rows["tombstone"]),
+        ints(rows["bytes"]),
+        ints(detail.field("generation")),
+        ints(detail.field("members")),
+        codes(group, key_type, member, regex),
+        detail,
+    )
 
 
 def ends_group(records: GroupRecords) -> Bools:

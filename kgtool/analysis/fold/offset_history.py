@@ -75,9 +75,11 @@ def transaction_ends(log: Log, rows: Ints) -> TransactionEnds:
     both = np.concatenate([markers.producer_id[order], offsets.producer_id[rows]])
     producer = codes(both)
     found = following(
-        producer[: len(order)], markers.log_offset[order], producer[len(order) :],
+        producer[: len(order)],
+        markers.log_offset[order],
+        producer[len(order) :],
         offsets.log_offset[rows],
-    )  # fmt: skip
+    )
     ended = found >= 0
     marker = np.where(ended, order[found], -1)
     return TransactionEnds(
@@ -137,11 +139,21 @@ def _history(log: Log, rules: RuleSet, places: Ints) -> OffsetHistory:
     if rules.marks_outlive_offsets:
         mark = np.where(begins, 1, np.where(at_end & ~dropped, 0, -1))
     found = OffsetHistory(
-        events.key, events.position, events.at_ms, tombstone, runs.is_last, first,
-        events.first_ms, rows.producer_id[events.row], holds - runs.lag(holds, 0), mark, pending,
+        events.key,
+        events.position,
+        events.at_ms,
+        tombstone,
+        runs.is_last,
+        first,
+        events.first_ms,
+        rows.producer_id[events.row],
+        holds - runs.lag(holds, 0),
+        mark,
+        pending,
         np.where(is_held & ~pending, events.until_ms[held], NONE),
-        np.where(has_stored, events.row[best], -1), np.where(has_stored, events.at_ms[best], NONE),
-    )  # fmt: skip
+        np.where(has_stored, events.row[best], -1),
+        np.where(has_stored, events.at_ms[best], NONE),
+    )
     matters = tombstone | runs.is_last | first | (found.pending_change != 0) | (mark >= 0)
     return OffsetHistory(*(column[matters] for column in found))
 
@@ -155,17 +167,28 @@ def _events(log: Log, places: Ints) -> _OffsetEvents:
     until, until_ms = np.full((2, len(places)), NONE)
     until[transactional], until_ms[transactional] = ends.position, ends.at_ms
     events = _OffsetEvents(
-        places, rows.key[places], rows.log_offset[places], rows.at_ms[places], ~transactional,
-        rows.first_ms[places], until, until_ms,
-    )  # fmt: skip
+        places,
+        rows.key[places],
+        rows.log_offset[places],
+        rows.at_ms[places],
+        ~transactional,
+        rows.first_ms[places],
+        until,
+        until_ms,
+    )
     closed = ends.marker >= 0
     if closed.any():
         over, marker = begun[closed], ends.marker[closed]
         at_ms = log.markers.at_ms[marker]
         stored = _OffsetEvents(
-            over, rows.key[over], ends.position[closed], at_ms, log.markers.committed[marker],
-            at_ms, *np.full((2, len(over)), NONE),
-        )  # fmt: skip
+            over,
+            rows.key[over],
+            ends.position[closed],
+            at_ms,
+            log.markers.committed[marker],
+            at_ms,
+            *np.full((2, len(over)), NONE),
+        )
         events = _OffsetEvents(*stacked((events, stored)))
     order = np.lexsort((rows.log_offset[events.row], events.position, events.key))
     return _OffsetEvents(*(column[order] for column in events))

@@ -18,9 +18,12 @@ from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet
 
 TYPES = (r.TYPE_CLASSIC, r.TYPE_CONSUMER, r.TYPE_SHARE, r.TYPE_STREAMS)
 STATES = (
-    r.STATE_EMPTY, r.STATE_STABLE, r.STATE_PREPARING_REBALANCE, r.STATE_COMPLETING_REBALANCE,
+    r.STATE_EMPTY,
+    r.STATE_STABLE,
+    r.STATE_PREPARING_REBALANCE,
+    r.STATE_COMPLETING_REBALANCE,
     r.STATE_DEAD,
-)  # fmt: skip
+)
 TYPE = {name: code for code, name in enumerate(TYPES)}
 STATE = {name: code for code, name in enumerate(STATES)}
 RULE = {name: code for code, name in enumerate(r.RULES)}
@@ -131,9 +134,14 @@ def _asked(ask: Callable[..., int], group: Group, *columns: tuple[Any, Sequence[
     """
     dated = (group.since_ms != NONE) & (group.since_ms != -1)
     every = (
-        (group.known, _FLAGS), (group.type, TYPES), (group.state, STATES),
-        (group.protocol, _PROTOCOLS), (dated, (None, 0)), (group.reads, (None, _TOPICS)), *columns,
-    )  # fmt: skip
+        (group.known, _FLAGS),
+        (group.type, TYPES),
+        (group.state, STATES),
+        (group.protocol, _PROTOCOLS),
+        (dated, (None, 0)),
+        (group.reads, (None, _TOPICS)),
+        *columns,
+    )
     sizes = [len(meanings) for _, meanings in every]
     kind = np.ravel_multi_index([codes for codes, _ in every], sizes)
     answers = np.zeros(prod(sizes), dtype=np.int64)

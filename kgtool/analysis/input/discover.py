@@ -158,9 +158,14 @@ def classify(listing: Listing) -> Inputs:
 
 def _segment(entry: ListedFile, match: re.Match[str], listing: Listing) -> InputFile:
     return InputFile(
-        entry.path, formats.SEGMENT.name, int(match["partition"]), int(match["base"]), entry.size,
-        root=listing.root, is_remote=listing.is_remote,
-    )  # fmt: skip
+        entry.path,
+        formats.SEGMENT.name,
+        int(match["partition"]),
+        int(match["base"]),
+        entry.size,
+        root=listing.root,
+        is_remote=listing.is_remote,
+    )
 
 
 def _by_content(entry: ListedFile, listing: Listing) -> InputFile | str:
@@ -191,9 +196,17 @@ def _by_content(entry: ListedFile, listing: Listing) -> InputFile | str:
     partition, base = dumped
     separator = formats.separator(head, kind).decode() if listing.is_remote else ""
     return InputFile(
-        entry.path, kind.name, partition, base, entry.size, kind.missing, 0, listing.root,
-        listing.is_remote, separator,
-    )  # fmt: skip
+        entry.path,
+        kind.name,
+        partition,
+        base,
+        entry.size,
+        kind.missing,
+        0,
+        listing.root,
+        listing.is_remote,
+        separator,
+    )
 
 
 def _dumped(entry: ListedFile, head: bytes, kind: Format) -> tuple[int, int] | str:

@@ -38,29 +38,40 @@ OFFSETS_JSON: Final = Format(
     _PRINTED | missing_data.GROUPS | missing_data.NEW_GROUPS,
 )
 GROUPS_JSON: Final = Format(
-    "groups-json", "GroupMetadataMessageFormatter, JSON",
+    "groups-json",
+    "GroupMetadataMessageFormatter, JSON",
     _PRINTED | missing_data.OFFSETS | missing_data.NEW_GROUPS,
-)  # fmt: skip
+)
 OFFSETS_TEXT: Final = Format(
     "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.missing | missing_data.TOPIC_IDS
 )
 GROUPS_TEXT: Final = Format(
-    "groups-text", "GroupMetadataMessageFormatter, text",
+    "groups-text",
+    "GroupMetadataMessageFormatter, text",
     GROUPS_JSON.missing | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS,
-)  # fmt: skip
+)
 DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0)
 DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP)
 DUMP_OLD: Final = Format(
     "dump-old", "kafka-dump-log up to 2.3", _OLD_DUMP | missing_data.REMOVED_KEYS
-)  # fmt: skip
+)
 
 FORMATS: Final = {
     each.name: each
     for each in (
-        SEGMENT, CLUSTER, PARQUET, FRAME, OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT,
-        DUMP_JSON, DUMP_TEXT, DUMP_OLD,
+        SEGMENT,
+        CLUSTER,
+        PARQUET,
+        FRAME,
+        OFFSETS_JSON,
+        GROUPS_JSON,
+        OFFSETS_TEXT,
+        GROUPS_TEXT,
+        DUMP_JSON,
+        DUMP_TEXT,
+        DUMP_OLD,
     )
-}  # fmt: skip
+}
 FORMATTERS: Final = (OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT)
 """These don't say where in which partition a record was."""
 DUMPS: Final = (DUMP_JSON, DUMP_TEXT, DUMP_OLD)

@@ -50,8 +50,15 @@ def _by(*columns: str) -> tuple[tuple[str, str], ...]:
 
 
 _EXPLAIN = ("kgtool", "explain", "--group", "{group}")
-_DESCRIBE = ("kgtool", "describe", "--group", "{group}", "--topic", "{topic}:{partition}",
-             "--expiry")  # fmt: skip
+_DESCRIBE = (
+    "kgtool",
+    "describe",
+    "--group",
+    "{group}",
+    "--topic",
+    "{topic}:{partition}",
+    "--expiry",
+)
 _KEEP = ("kgtool", "keep", "--group", "{group}", "--dry-run")
 _LIST = ("kgtool", "list", "--match", "{family}")
 _COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
@@ -60,29 +67,47 @@ SHOWN: Final = {
         "Groups", "most offsets first", _by("-live_offsets", "group", "log_partition"), (_EXPLAIN,)
     ),
     "live": TableView(
-        "Live offsets", "first to expire first",
-        _by("expires_at_ms", "group", "topic", "partition"), (_DESCRIBE,),
+        "Live offsets",
+        "first to expire first",
+        _by("expires_at_ms", "group", "topic", "partition"),
+        (_DESCRIBE,),
     ),
     "losses": TableView(
-        "Losses", "what was committed again later first",
-        _by("committed_again_ms", "lost_at_ms", "group", "topic", "partition", "rules",
-            "retention_ms", "check_interval_ms"), (_KEEP,),
+        "Losses",
+        "what was committed again later first",
+        _by(
+            "committed_again_ms",
+            "lost_at_ms",
+            "group",
+            "topic",
+            "partition",
+            "rules",
+            "retention_ms",
+            "check_interval_ms",
+        ),
+        (_KEEP,),
     ),
     "removals": TableView(
-        "Removals", "latest first",
-        _by("-removed_at_ms", "group", "topic", "partition", "cause", "expires_at_ms"), (_EXPLAIN,),
+        "Removals",
+        "latest first",
+        _by("-removed_at_ms", "group", "topic", "partition", "cause", "expires_at_ms"),
+        (_EXPLAIN,),
     ),
     "overdue": TableView(
-        "Overdue", "longest overdue first",
-        _by("-overdue_ms", "group", "topic", "partition"), (_COORDINATOR,),
+        "Overdue",
+        "longest overdue first",
+        _by("-overdue_ms", "group", "topic", "partition"),
+        (_COORDINATOR,),
     ),
     "partitions": TableView("Partitions", "largest first", _by("-bytes", "log_partition")),
     "writers": TableView(
         "Writers", "most commits first", _by("-commits", "bucket_ms", "family"), (_LIST,)
     ),
     "transactions": TableView(
-        "Open transactions", "oldest first",
-        _by("since_ms", "group", "producer_id", "producer_epoch"), (_EXPLAIN,),
+        "Open transactions",
+        "oldest first",
+        _by("since_ms", "group", "producer_id", "producer_epoch"),
+        (_EXPLAIN,),
     ),
     "orphans": TableView("Orphans", "", _by("group", "topic", "partition"), (_DESCRIBE,)),
     "gaps": TableView("Gaps", "longest first", _by("-longest_gap_ms", "family"), (_LIST,)),
@@ -90,13 +115,20 @@ SHOWN: Final = {
         "Upgrade to KIP-848", "most offsets lost first", _by("-lost_offsets", "group"), (_EXPLAIN,)
     ),
     "quality": TableView(
-        "Files", "damaged ones first",
+        "Files",
+        "damaged ones first",
         commands=(("kgtool", "analyze", "{path}", "--table", "quality"),),
     ),
-}  # fmt: skip
+}
 """The report's tables, in this order; those that were not computed are left out."""
-SPANS: Final = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "longest_gap_ms",
-                "safe_retention_ms")  # fmt: skip
+SPANS: Final = (
+    "retention_ms",
+    "check_interval_ms",
+    "latency_ms",
+    "overdue_ms",
+    "longest_gap_ms",
+    "safe_retention_ms",
+)
 NAMES: Final = ("group", "family", "topic", "path")
 _LEFT_OUT: Final = ("problems", "topic_id", "days")
 
@@ -122,24 +154,21 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
         "families": [{**row, "family": cut(row["family"])} for row in families],
         "whatif": [_scenario(row, analysis) for row in facts["whatif"]],
         "scenario_columns": [column(name) for name in _SCENARIO],
-        "metrics": _columns(
-            _buckets(analysis.metrics, bucket_ms),
-            ("bucket_start_ms", *COUNTS),
-        ),
+        "metrics": _columns(_buckets(analysis.metrics, bucket_ms), ("bucket_start_ms", *COUNTS)),
         "tables": [
-            table(name, _total(analysis, name, facts))
-            for name in SHOWN if name in analysis.names()
+            table(name, _total(analysis, name, facts)) for name in SHOWN if name in analysis.names()
         ],
-    }  # fmt: skip
+    }
 
 
 def rows(analysis: Analysis, name: str) -> Iterator[bytes]:
     """The blocks of a table, up to the report's limit."""
     make = partial(blocks.blocks, _names(name))
     found = (
-        make([_files(analysis.quality)]) if name == "quality"
+        make([_files(analysis.quality)])
+        if name == "quality"
         else analysis.mapped(name, SHOWN[name].best, make)
-    )  # fmt: skip
+    )
     return blocks.bounded(found)
 
 
@@ -256,16 +285,25 @@ def _days(rows: list[dict[str, Any]], days: int) -> list[dict[str, Any]]:
 
 
 _SCENARIO: Final = (
-    "rules", "retention_ms", "check_interval_ms", "removed_offsets", "missed_offsets",
-    "removed_groups", "live_offsets", "live_groups", "next_offsets",
-)  # fmt: skip
+    "rules",
+    "retention_ms",
+    "check_interval_ms",
+    "removed_offsets",
+    "missed_offsets",
+    "removed_groups",
+    "live_offsets",
+    "live_groups",
+    "next_offsets",
+)
 
 
 def _scenario(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
     basis = analysis.basis
     is_basis = (row["rules"], row["retention_ms"], row["check_interval_ms"]) == (
-        basis.rules.name, basis.retention_ms, basis.check_interval_ms,
-    )  # fmt: skip
+        basis.rules.name,
+        basis.retention_ms,
+        basis.check_interval_ms,
+    )
     scenarios = analysis.options.scenarios
     parts = [duration(row["retention_ms"])]
     if len({each.rules.name for each in scenarios}) > 1:

@@ -37,23 +37,28 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         "check_interval_ms": basis.check_interval_ms,
         "as_of_ms": as_of_ms,
         "live_groups": sum(row["groups"] for row in kinds),
-        **{f"live_{name}" if name == "offsets" else name: sum(row[name] for row in kinds)
-           for name in COUNTS},
+        **{
+            f"live_{name}" if name == "offsets" else name: sum(row[name] for row in kinds)
+            for name in COUNTS
+        },
         "overdue": None if is_blind else sum(row["rows"] for row in late),
         "overdue_partitions": [] if is_blind else sorted(row["log_partition"] for row in late),
         "groups_by_state": kinds,
         "next_days": sorted(
-            (row for row in sum_rows(analysis.small("expiring_by_day"), ["day"]).to_pylist()
-             if row["offsets"]),
+            (
+                row
+                for row in sum_rows(analysis.small("expiring_by_day"), ["day"]).to_pylist()
+                if row["offsets"]
+            ),
             key=lambda row: int(row["day"]),
         ),
         "expiring_next": sorted(
             (row for row in families if row["next_7d"]),
             key=lambda row: (row["next_expiry_ms"], row["family"]),
         )[:TOP],
-        "largest_families": sorted(
-            families, key=lambda row: (-row["offsets"], row["family"])
-        )[:TOP],
+        "largest_families": sorted(families, key=lambda row: (-row["offsets"], row["family"]))[
+            :TOP
+        ],
         "growth": growth(analysis.small("growth"), as_of_ms) if has_growth else [],
         "whatif": analysis.whatif if with_whatif else [],
         "removals": sorted(
@@ -63,12 +68,14 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
             key=lambda row: (not row["of_offset"], str(row["cause"])),
         ),
         "quality": _quality(analysis.quality),
-    }  # fmt: skip
+    }
 
 
 def _quality(quality: Any) -> dict[str, Any]:
-    sums = {name: pc.sum(quality[name]).as_py() or 0
-            for name in ("bytes", "records", "decoded", "skipped")}  # fmt: skip
+    sums = {
+        name: pc.sum(quality[name]).as_py() or 0
+        for name in ("bytes", "records", "decoded", "skipped")
+    }
     files = (row for row in quality.to_pylist() if row["problems"])
     ordered = sorted(files, key=lambda row: (not row["damaged"], row["path"]))
     return {

@@ -38,10 +38,23 @@ OPTIONS = ("path", "paths", "table", "rules", "wrote", "check_interval", "as_of"
 _KINDS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_MARKER)
 _RENAMED = {"partition": "log_partition", "topic_partition": "partition"}
 _OF_RECORD = (
-    "kind", "partition", "log_offset", "timestamp_ms", "key_type", "group", "tombstone",
-    "producer_id", "topic", "topic_partition", "offset", "commit_timestamp_ms",
-    "expire_timestamp_ms", "topic_id", "detail", "committed",
-)  # fmt: skip
+    "kind",
+    "partition",
+    "log_offset",
+    "timestamp_ms",
+    "key_type",
+    "group",
+    "tombstone",
+    "producer_id",
+    "topic",
+    "topic_partition",
+    "offset",
+    "commit_timestamp_ms",
+    "expire_timestamp_ms",
+    "topic_id",
+    "detail",
+    "committed",
+)
 _TYPES = dict(schema.RECORDS)
 COLUMNS: schema.Schema = tuple((_RENAMED.get(name, name), _TYPES[name]) for name in _OF_RECORD)
 """Columns of a record; ``kind`` is offset, group (the group's own records) or marker (the end of a
@@ -125,10 +138,12 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         """Find the settings and the end of the log: a task sees one log partition only."""
         interval = options.get("check_interval")
         basis, _ = broker_settings.choose_scenarios(
-            manifest, check_rules(options.get("rules", "auto")), (),
+            manifest,
+            check_rules(options.get("rules", "auto")),
+            (),
             () if interval is None else [as_span("check_interval", interval)],
             as_wrote(options.get("wrote")),
-        )  # fmt: skip
+        )
         at = options.get("as_of")
         self._as_of_ms = None if at is None else as_moment("as_of", at)
         check_as_of(self._files, self._as_of_ms)

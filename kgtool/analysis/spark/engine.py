@@ -48,8 +48,9 @@ WHILE_READING = {
 }
 _LARGE = (
     *(name for name, table in schema.TABLES.items() if not table.by_driver),
-    "offset_changes", "cleanup",
-)  # fmt: skip
+    "offset_changes",
+    "cleanup",
+)
 
 
 class SparkEngine(Engine):
@@ -152,13 +153,7 @@ class SparkEngine(Engine):
         )
         return (row.asDict(recursive=True) for row in found)
 
-    def mapped(
-        self,
-        name: str,
-        post: PostProcess,
-        best: Best,
-        do: MapBatches,
-    ) -> Iterator[bytes]:
+    def mapped(self, name: str, post: PostProcess, best: Best, do: MapBatches) -> Iterator[bytes]:
         """Run ``do`` in the workers over a table's Arrow batches, in that order."""
         keys = [
             F.desc_nulls_last(column) if how == "descending" else F.asc_nulls_last(column)
@@ -242,10 +237,12 @@ class Watch:
             return None
         known = [stage for stage in stages if stage is not None]
         return State(
-            self._counters.records.value, self._counters.bytes.value, self._total_bytes,
+            self._counters.records.value,
+            self._counters.bytes.value,
+            self._total_bytes,
             sum(stage.numCompletedTasks for stage in known),
             sum(stage.numTasks for stage in known),
-        )  # fmt: skip
+        )
 
 
 def as_url(place: str) -> str:

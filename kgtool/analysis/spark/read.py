@@ -70,10 +70,7 @@ def read(
 
 
 def _plain(
-    session: SparkSession,
-    files: Sequence[InputFile],
-    options: DecodeOptions,
-    settings: Any,
+    session: SparkSession, files: Sequence[InputFile], options: DecodeOptions, settings: Any
 ) -> DataFrame:
     """Inputs that workers open themselves: local files and live clusters."""
     rows = [split_of(file) for file in files]

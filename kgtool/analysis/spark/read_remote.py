@@ -92,6 +92,8 @@ def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
         before = max((at for at in headings if at < start), default=None)
         heading = "" if before is None else headings[before]
         yield {
-            **split_of(file), "start": 0, "end": len(data),
+            **split_of(file),
+            "start": 0,
+            "end": len(data),
             "content": RemoteRange(data, start, file.size, heading),
-        }  # fmt: skip
+        }

@@ -36,9 +36,10 @@ def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
         "last_offset": pc.max(read["offset"]).as_py(),
         "newest_record_ms": pc.max(read["timestamp_ms"]).as_py(),
     }
-    rows = folded.table("partitions", {
-        name: np.array([NONE if value is None else value]) for name, value in columns.items()
-    })  # fmt: skip
+    rows = folded.table(
+        "partitions",
+        {name: np.array([NONE if value is None else value]) for name, value in columns.items()},
+    )
     # Of a file with rows of several partitions there is one more fold, of no records.
     return rows if log.size or folded.partition >= 0 else rows[:0]
 

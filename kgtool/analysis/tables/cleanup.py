@@ -100,9 +100,10 @@ def _decide(
     living = row["state"] != EMPTY
     if living and row["state"] is not None:
         offsets = [
-            each for each in offsets
+            each
+            for each in offsets
             if not each["subscribed"] and not _is_after(each["commit_timestamp_ms"], latest_ms)
-        ]  # fmt: skip
+        ]
         if not offsets:
             return
     problem = _problem(row, offsets, living)
@@ -110,9 +111,11 @@ def _decide(
         yield LeftOut(group, problem)
         return
     topics = dict.fromkeys(each["topic"] for each in offsets)
-    why = [f"no member subscribes to {topic}" for topic in topics] if living else [
-        "no members (Empty)"
-    ]  # fmt: skip
+    why = (
+        [f"no member subscribes to {topic}" for topic in topics]
+        if living
+        else ["no members (Empty)"]
+    )
     times = [each["commit_timestamp_ms"] for each in offsets]
     why.append(f"last commit {when(max(times))}, in a log until {when(end_ms)}")
     yield _item(row, DELETE_OFFSETS if living else DELETE_GROUP, why, offsets, ids)
@@ -137,19 +140,27 @@ def _problem(
 
 
 def _item(
-    row: Mapping[str, Any], action: str, why: Iterable[str], offsets: Iterable[Mapping[str, Any]],
+    row: Mapping[str, Any],
+    action: str,
+    why: Iterable[str],
+    offsets: Iterable[Mapping[str, Any]],
     ids: Mapping[str, str],
-) -> PlanItem:  # fmt: skip
+) -> PlanItem:
     planned = tuple(_offset(each, ids, action) for each in offsets)
     lags = [each.lag for each in planned if each.lag is not None]
     dates = [each.expires_at_ms for each in planned if each.expires_at_ms is not None]
     times = [each.committed_at_ms for each in planned if each.committed_at_ms is not None]
     return PlanItem(
-        action, row["group"], row["type"], row["state"], tuple(why), planned,
+        action,
+        row["group"],
+        row["type"],
+        row["state"],
+        tuple(why),
+        planned,
         lag=sum(lags) if len(lags) == len(planned) else None,
         last_commit_ms=max(times, default=None),
         expires_at_ms=max(dates) if len(dates) == len(planned) else None,
-    )  # fmt: skip
+    )
 
 
 def _offset(found: Mapping[str, Any], ids: Mapping[str, str], action: str) -> PlannedOffset:

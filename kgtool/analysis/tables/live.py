@@ -36,9 +36,13 @@ def find_live(folded: FoldedLog) -> LiveOffsets:
     group = folded.log.keys.group[past.key[rows]]
     state = folded.states.latest[group]
     return LiveOffsets(
-        past.key[rows], group, past.stored[rows], state, past.pending[rows],
+        past.key[rows],
+        group,
+        past.stored[rows],
+        state,
+        past.pending[rows],
         folded.verdicts(rows, state),
-    )  # fmt: skip
+    )
 
 
 def table(folded: FoldedLog, found: LiveOffsets) -> Any:

@@ -87,10 +87,15 @@ def counts_here(folded: FoldedLog, writers: Any, removals: Removals) -> Any:
         (3, rebalanced, np.ones_like(rebalanced)),
     ]
     rows = [
-        pa.table({"what": np.full(len(at), what, np.int32),
-                  "bucket_start_ms": at // bucket_ms * bucket_ms, "count": number})
+        pa.table(
+            {
+                "what": np.full(len(at), what, np.int32),
+                "bucket_start_ms": at // bucket_ms * bucket_ms,
+                "count": number,
+            }
+        )
         for what, at, number in parts
-    ]  # fmt: skip
+    ]
     return sum_rows(pa.concat_tables(rows), ["what", "bucket_start_ms"])
 
 
@@ -140,8 +145,9 @@ def metrics(counts: Any, removed: Any, changes: Any, bucket_ms: int) -> dict[str
     count = np.concatenate([count, number])
     buckets, code = np.unique(start, return_inverse=True)
     columns: dict[str, Any] = {
-        "bucket_start_ms": buckets, "bucket_ms": np.full(len(buckets), bucket_ms),
-    }  # fmt: skip
+        "bucket_start_ms": buckets,
+        "bucket_ms": np.full(len(buckets), bucket_ms),
+    }
     for place, name in enumerate(COUNTS):
         mine = what == place
         sums = np.bincount(code[mine], count[mine], minlength=len(buckets))
@@ -156,7 +162,10 @@ def _without_topics(removed: Any, changes: Any) -> tuple[Ints, Ints]:
     asked = topic[: len(removed)]
     at_ms, count = ints(removed["at_ms"]), ints(removed["count"])
     left = _left(
-        topic[len(removed) :], ints(changes["at_ms"]), ints(changes["change"]),
-        asked, np.minimum(at_ms, 2**62) + AT_ONCE_MS,
-    )  # fmt: skip
+        topic[len(removed) :],
+        ints(changes["at_ms"]),
+        ints(changes["change"]),
+        asked,
+        np.minimum(at_ms, 2**62) + AT_ONCE_MS,
+    )
     return at_ms[left > 0], count[left > 0]

@@ -58,10 +58,12 @@ def _groups(folded: FoldedLog) -> Any:
     goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
     goes &= ~unknown_group(folded, every)
     rows = np.flatnonzero(goes)
-    return pa.table({
-        "group": decode_texts(rows, folded.log.groups),
-        "group_type": decode_texts(group.type[rows], rc.TYPES),
-        "group_state": decode_texts(group.state[rows], rc.STATES),
-        "rule": pa.repeat(r.CAUSE_GROUP_EMPTY, len(rows)),
-        "expires_at_ms": arrow_ints(np.maximum(states.since_ms(latest), cleared)[rows]),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "group": decode_texts(rows, folded.log.groups),
+            "group_type": decode_texts(group.type[rows], rc.TYPES),
+            "group_state": decode_texts(group.state[rows], rc.STATES),
+            "rule": pa.repeat(r.CAUSE_GROUP_EMPTY, len(rows)),
+            "expires_at_ms": arrow_ints(np.maximum(states.since_ms(latest), cleared)[rows]),
+        }
+    )

@@ -19,9 +19,15 @@ from kgtool.analysis.words import count
 NOT_READ = (*UNREAD_BATCHES, REASON_AFTER)
 """Reasons whose records are not counted as read."""
 _AGGREGATES = (
-    ("records", "sum"), ("bytes", "sum"), ("position", "min"), ("damage", "any"),
-    ("log_offset", "min"), ("offset", "max"), ("partition", "min"), ("partition", "max"),
-)  # fmt: skip
+    ("records", "sum"),
+    ("bytes", "sum"),
+    ("position", "min"),
+    ("damage", "any"),
+    ("log_offset", "min"),
+    ("offset", "max"),
+    ("partition", "min"),
+    ("partition", "max"),
+)
 
 
 def quality(notes: Any) -> Any:
@@ -52,8 +58,10 @@ def _row(path: str, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, 
     chunks = [part for part in parts if part["reason"] not in NOT_READ]
     total = sum(part["records_sum"] or 0 for part in batches)
     skipped = sum(part["records_sum"] or 0 for part in unread)
-    first, last = ([part[name] for part in parts if part[name] is not None]
-                   for name in ("log_offset_min", "offset_max"))  # fmt: skip
+    first, last = (
+        [part[name] for part in parts if part[name] is not None]
+        for name in ("log_offset_min", "offset_max")
+    )
     partitions = {part[name] for part in parts for name in ("partition_min", "partition_max")}
     one = partitions.pop() if len(partitions) == 1 else -1
     problems = [

@@ -19,12 +19,22 @@ DAY_MS = 86_400_000
 MOST_DAYS = 3660
 """Days without changes get rows too, in logs of up to this many days."""
 COUNTS = (
-    "removed_offsets", "removed_groups", "live_offsets", "live_groups", "missed_offsets",
-    "missed_groups", "next_offsets", "next_groups",
-)  # fmt: skip
+    "removed_offsets",
+    "removed_groups",
+    "live_offsets",
+    "live_groups",
+    "missed_offsets",
+    "missed_groups",
+    "next_offsets",
+    "next_groups",
+)
 FAMILY_COUNTS = (
-    "removed_offsets", "removed_groups", "missed_offsets", "live_offsets", "live_groups",
-)  # fmt: skip
+    "removed_offsets",
+    "removed_groups",
+    "missed_offsets",
+    "live_offsets",
+    "live_groups",
+)
 _CHANGES = ("removed_offsets", "removed_groups", "offset_change", "group_change")
 
 
@@ -111,9 +121,7 @@ def days(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     offset, group = (np.where(role == each, change, 0) for each in (OFFSET, GROUP))
     sums = ((role == OFFSET) & expired & ends, (role == TOMBSTONE) & ends, offset, group)
     columns = {name: each.astype(np.int64) for name, each in zip(_CHANGES, sums, strict=True)}
-    columns |= {
-        "scenario": np.full(len(rows), number), "day_ms": at_ms[rows] // DAY_MS * DAY_MS,
-    }  # fmt: skip
+    columns |= {"scenario": np.full(len(rows), number), "day_ms": at_ms[rows] // DAY_MS * DAY_MS}
     return sum_rows(pa.table(columns), ["scenario", "day_ms"])
 
 

@@ -81,9 +81,14 @@ class PlanRun:
     """
 
     def __init__(
-        self, session: Any, plan: CleanupPlan, where: Path, say: Callable[[str], None], *,
+        self,
+        session: Any,
+        plan: CleanupPlan,
+        where: Path,
+        say: Callable[[str], None],
+        *,
         allow_blind: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         header, cluster_id = plan.header, session.cluster_id
         if header.cluster_id is None:
             raise ConfigError(
@@ -184,10 +189,12 @@ def _earlier_result(
         if unknown is not None:
             return ItemResult(item, "failed", unknown)
         error = ItemError(
-            Target(group=item.group), None, "CHANGED_MEANWHILE",
+            Target(group=item.group),
+            None,
+            "CHANGED_MEANWHILE",
             "This plan deleted it before, and it exists again.",
             "It is left alone; a new plan would include it.",
-        )  # fmt: skip
+        )
         return ItemResult(item, "skipped", error)
     if results.get(item.key) in ("deleted", "rebuilt", "gone"):
         return ItemResult(item, "done-before")
@@ -292,9 +299,13 @@ class Batch:
     def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
         since = self._since.get(description.group)
         error = verify.changed(
-            self._items[description.group], description, committed, self._topic_id,
-            None if isinstance(since, KgError) else since, self._run.since_ms,
-        )  # fmt: skip
+            self._items[description.group],
+            description,
+            committed,
+            self._topic_id,
+            None if isinstance(since, KgError) else since,
+            self._run.since_ms,
+        )
         if error is None and isinstance(since, KgError) and not self._run.allow_blind:
             return ItemError.of(_blind(since), Target(group=description.group))
         return error

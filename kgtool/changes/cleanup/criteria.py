@@ -263,9 +263,12 @@ def _offset_problem(
 
 
 def _passes(
-    facts: GroupFacts, partition: TopicPartition, offset: OffsetFacts, criteria: Criteria,
+    facts: GroupFacts,
+    partition: TopicPartition,
+    offset: OffsetFacts,
+    criteria: Criteria,
     now_ms: int,
-) -> bool:  # fmt: skip
+) -> bool:
     if criteria.idle_ms is not None:
         since_ms = now_ms - criteria.idle_ms
         if not _is_idle(facts, offset, since_ms):
@@ -318,12 +321,18 @@ def _planned(
         found = facts.offsets[at]
         planned.append(
             PlannedOffset(
-                *at, found.committed.offset, found.committed.leader_epoch,
-                found.committed.metadata, found.topic_id, found.lag,
+                *at,
+                found.committed.offset,
+                found.committed.leader_epoch,
+                found.committed.metadata,
+                found.topic_id,
+                found.lag,
                 found.committed_at.at_ms if found.committed_at is not None else None,
-                found.expiry.expires_at_ms, found.expiry.rule, problems.get(at),
+                found.expiry.expires_at_ms,
+                found.expiry.rule,
+                problems.get(at),
             )
-        )  # fmt: skip
+        )
     return tuple(planned)
 
 
@@ -335,10 +344,15 @@ def _item(
     dates = [each.expires_at_ms for each in offsets if each.expires_at_ms is not None]
     lags = [each.lag for each in offsets if each.lag is not None]
     return PlanItem(
-        action, description.group, description.type, description.state, tuple(why), offsets,
+        action,
+        description.group,
+        description.type,
+        description.state,
+        tuple(why),
+        offsets,
         lag=sum(lags) if len(lags) == len(offsets) else None,
         last_commit_ms=max(times, default=None),
         committed_before_ms=facts.committed_before_ms if len(times) < len(offsets) else None,
         expires_at_ms=max(dates) if dates and len(dates) == len(offsets) else None,
         last_change_ms=facts.changed_ms,
-    )  # fmt: skip
+    )

@@ -22,8 +22,11 @@ from kgtool.queries.offsets.lag import LogEnds, lag
 from kgtool.queries.offsets.list_offsets import log_ends
 
 GONE_TOPIC, GONE_PARTITION, RECREATED, BEYOND_END = (
-    "topic-gone", "partition-gone", "topic-recreated", "beyond-end",
-)  # fmt: skip
+    "topic-gone",
+    "partition-gone",
+    "topic-recreated",
+    "beyond-end",
+)
 SLACK_MS = 3_600_000
 """The log is read from so much earlier on than a plan needs: clocks differ, and a record may be a
 little older than the commit in it."""
@@ -156,11 +159,15 @@ def _facts(
     judged = expiries.groups.get(description.group)
     offsets = {
         partition: _offset(
-            cluster, partition, value, known.at.get(partition), ends.get(partition),
+            cluster,
+            partition,
+            value,
+            known.at.get(partition),
+            ends.get(partition),
             (judged.offsets.get(partition) if judged else None) or Expiry(),
         )
         for partition, value in values.items()
-    }  # fmt: skip
+    }
     times_error = times if isinstance(times, KgError) else None
     return GroupFacts(description, offsets, known.before_ms, error, times_error, known.changed_ms)
 

@@ -40,9 +40,15 @@ class PlanResult(NamedTuple):
 
 
 def make_plan(
-    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], criteria: Criteria,
-    selection: Mapping[str, Any], now_ms: int, token: str, times_of: TimesOf | None = None,
-) -> Operation[PlanResult]:  # fmt: skip
+    cluster: Cluster,
+    groups: Sequence[str],
+    kinds: dict[str, str],
+    criteria: Criteria,
+    selection: Mapping[str, Any],
+    now_ms: int,
+    token: str,
+    times_of: TimesOf | None = None,
+) -> Operation[PlanResult]:
     """Plan the cleanup of groups.
 
     :param kinds: the types of the groups, as far as a listing has them.
@@ -70,13 +76,15 @@ def _missing(named: Sequence[str], looked_at: Sequence[GroupFacts]) -> list[Item
     known = {facts.description.group for facts in looked_at}
     return [
         ItemError(
-            Target(group=group), codes.GROUP_ID_NOT_FOUND, "GROUP_ID_NOT_FOUND",
+            Target(group=group),
+            codes.GROUP_ID_NOT_FOUND,
+            "GROUP_ID_NOT_FOUND",
             f"Group {group} not found, or it is a share or streams group.",
             "kgtool never cleans those up.",
         )
         for group in named
         if group not in known
-    ]  # fmt: skip
+    ]
 
 
 def _failed(groups: Sequence[GroupFacts]) -> list[ItemError]:
@@ -88,12 +96,23 @@ def _failed(groups: Sequence[GroupFacts]) -> list[ItemError]:
 
 
 def make_header(
-    cluster_id: str | None, source: str, criteria: Mapping[str, Any], now_ms: int, token: str,
+    cluster_id: str | None,
+    source: str,
+    criteria: Mapping[str, Any],
+    now_ms: int,
+    token: str,
     as_of_ms: int | None = None,
-) -> PlanHeader:  # fmt: skip
+) -> PlanHeader:
     """Make a plan's header; see ``make_plan`` for ``token``."""
     made_by = "@".join(user_and_host())
     return PlanHeader(
-        make_id(now_ms, token), cluster_id, now_ms, moment(now_ms), made_by, source, criteria,
-        __version__, as_of_ms,
-    )  # fmt: skip
+        make_id(now_ms, token),
+        cluster_id,
+        now_ms,
+        moment(now_ms),
+        made_by,
+        source,
+        criteria,
+        __version__,
+        as_of_ms,
+    )

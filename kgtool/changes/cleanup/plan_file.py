@@ -37,8 +37,11 @@ from kgtool.model import ItemError, TopicPartition
 VERSION = 1
 
 DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT = (
-    "delete-group", "delete-offsets", "rebuild-group", "wait",
-)  # fmt: skip
+    "delete-group",
+    "delete-offsets",
+    "rebuild-group",
+    "wait",
+)
 ACTIONS = (DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT)
 
 

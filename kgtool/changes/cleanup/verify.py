@@ -60,9 +60,12 @@ def changed(
 
 def _skip(item: PlanItem, reason: str, name: str = CHANGED) -> ItemError:
     return ItemError(
-        Target(group=item.group), None, name, reason,
+        Target(group=item.group),
+        None,
+        name,
+        reason,
         None if name == GONE else "It is left alone; a new plan would include it.",
-    )  # fmt: skip
+    )
 
 
 def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
@@ -165,9 +168,11 @@ def recreated(
         now = topic_id(offset.topic)
         if offset.at in half and None not in (offset.topic_id, now) and now != offset.topic_id:
             return ItemError(
-                Target(item.group, offset.topic, offset.partition), None, TopicRecreated.name,
+                Target(item.group, offset.topic, offset.partition),
+                None,
+                TopicRecreated.name,
                 f"Its group was deleted, and topic {offset.topic} was re-created since (id {now}): "
                 "its offsets mean other records.",
                 "kgtool undo of the earlier run restores the others.",
-            )  # fmt: skip
+            )
     return None

@@ -26,11 +26,25 @@ from kgtool.protocol.codes import broker_error
 GROUP = 32
 """``ConfigResource.Type.GROUP``."""
 SET_AT_GROUP = "group"
-SOURCES = {2: "dynamic broker", 3: "dynamic default broker", 4: "static broker", 5: "default",
-           8: SET_AT_GROUP}  # fmt: skip
+SOURCES = {
+    2: "dynamic broker",
+    3: "dynamic default broker",
+    4: "static broker",
+    5: "default",
+    8: SET_AT_GROUP,
+}
 """``DescribeConfigsResponse.ConfigSource``."""
-TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list",
-         8: "class", 9: "password"}  # fmt: skip
+TYPES = {
+    1: "boolean",
+    2: "string",
+    3: "int",
+    4: "short",
+    5: "long",
+    6: "double",
+    7: "list",
+    8: "class",
+    9: "password",
+}
 """``DescribeConfigsResponse.ConfigType``."""
 
 _GROUPS_AT_ONCE = 200

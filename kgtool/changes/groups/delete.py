@@ -79,10 +79,15 @@ class _Wave(NamedTuple):
 
 
 def plan_deletions(
-    cluster: Cluster, groups: Sequence[str], *, agreed: Mapping[str, int] | None = None,
-    force: bool = False, check: Check | None = None, hidden: HiddenOffsets | None = None,
+    cluster: Cluster,
+    groups: Sequence[str],
+    *,
+    agreed: Mapping[str, int] | None = None,
+    force: bool = False,
+    check: Check | None = None,
+    hidden: HiddenOffsets | None = None,
     on_rows: OnRows | None = None,
-) -> Operation[DeletionPlan]:  # fmt: skip
+) -> Operation[DeletionPlan]:
     """Foresee a deletion of groups, without doing it.
 
     :param agreed: from an earlier plan: a group that has changed since can't be deleted.
@@ -106,11 +111,17 @@ def plan_deletions(
 
 
 def delete_groups(
-    cluster: Cluster, groups: Sequence[str], *, agreed: Mapping[str, int] | None = None,
-    force: bool = False, all_or_nothing: bool = False, before_change: BeforeChange | None = None,
-    check: Check | None = None, hidden: HiddenOffsets | None = None,
+    cluster: Cluster,
+    groups: Sequence[str],
+    *,
+    agreed: Mapping[str, int] | None = None,
+    force: bool = False,
+    all_or_nothing: bool = False,
+    before_change: BeforeChange | None = None,
+    check: Check | None = None,
+    hidden: HiddenOffsets | None = None,
     on_rows: OnRows | None = None,
-) -> Operation[list[GroupDeletion]]:  # fmt: skip
+) -> Operation[list[GroupDeletion]]:
     """Delete groups, each with its own outcome, in the order asked.
 
     Groups are read first: DeleteGroups itself is type-blind and would delete a share, streams or

@@ -121,10 +121,13 @@ def _refusal(description: GroupDescription) -> ItemError | None:
     if tool is None:
         return None
     return ItemError(
-        Target(group=description.group), None, "WRONG_GROUP_TYPE",
+        Target(group=description.group),
+        None,
+        "WRONG_GROUP_TYPE",
         f"Group '{description.group}' is a {description.type} group: its members can't be removed "
-        "by a request.", "Stop its clients.",
-    )  # fmt: skip
+        "by a request.",
+        "Stop its clients.",
+    )
 
 
 def missing(description: GroupDescription, choice: MemberChoice) -> list[ItemError]:
@@ -169,9 +172,13 @@ def remove_members(
 
 
 def journaled_removals(
-    cluster: Cluster, change: Change, plan: Sequence[GroupRemovals], reason: str, *,
+    cluster: Cluster,
+    change: Change,
+    plan: Sequence[GroupRemovals],
+    reason: str,
+    *,
     all_or_nothing: bool = False,
-) -> Operation[list[GroupRemovals]]:  # fmt: skip
+) -> Operation[list[GroupRemovals]]:
     """Remove members of groups, with a journal; ``change`` has locked the groups.
 
     :param all_or_nothing: remove no one if one of them has left meanwhile. Once removing has begun,

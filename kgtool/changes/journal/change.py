@@ -81,9 +81,15 @@ class Change:
     """
 
     def __init__(
-        self, session: Any, origin: Origin, folder: Path, timer: Timer, *,
-        say: Callable[[str], None] = _ignore, recorded: Callable[[str], None] = _ignore,
-    ) -> None:  # fmt: skip
+        self,
+        session: Any,
+        origin: Origin,
+        folder: Path,
+        timer: Timer,
+        *,
+        say: Callable[[str], None] = _ignore,
+        recorded: Callable[[str], None] = _ignore,
+    ) -> None:
         self._session = session
         self._origin = origin
         self._folder = folder
@@ -154,8 +160,10 @@ class Change:
         while (busy := self._locks.take(names)) is not None:
             now = self._timer.monotonic()
             if now > limit:
-                raise Locked(f"{self._holder(busy)} is still changing group '{busy}'.",
-                             hint="Wait until it has ended.")  # fmt: skip
+                raise Locked(
+                    f"{self._holder(busy)} is still changing group '{busy}'.",
+                    hint="Wait until it has ended.",
+                )
             if now > began + 1 and not self._is_waiting_said:
                 self._is_waiting_said = True
                 self._say(f"Waiting: {self._holder(busy)} is changing group {busy}.")
@@ -178,9 +186,11 @@ class Change:
         return f"Another kgtool (process {pid})" if pid else "Another kgtool"
 
     def before(
-        self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = (),
+        self,
+        changes: Sequence[GroupChange],
+        members: Sequence[Mapping[str, Any]] = (),
         configs: Sequence[ConfigChange] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write the state before a change durably. The ``before_change`` of the operations.
 
         :param members: the members that are going to be removed.
@@ -253,9 +263,14 @@ class Change:
                 getattr(item, key, None) for key in ("topic", "partition", "member", "name")
             )
             self.journal.result(
-                item.group, topic, partition, item.status, item.error,
-                member_id=None if member is None else member.member_id, config=config,
-            )  # fmt: skip
+                item.group,
+                topic,
+                partition,
+                item.status,
+                item.error,
+                member_id=None if member is None else member.member_id,
+                config=config,
+            )
         self.journal.flush()
 
     def _close(self) -> None:

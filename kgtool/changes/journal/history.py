@@ -96,9 +96,11 @@ def find(folder: Path, name: str) -> JournalEntry:
     if os.sep in name or name in ("", ".", ".."):
         raise ConfigError(f"'{name}' is not a journal ID: kgtool history shows them.")
     exact = folder / f"{name}{SUFFIX}"
-    paths = [exact] if exact.exists() else [
-        path for path in _journals(folder) if path.name.startswith(name)
-    ]  # fmt: skip
+    paths = (
+        [exact]
+        if exact.exists()
+        else [path for path in _journals(folder) if path.name.startswith(name)]
+    )
     if not paths:
         raise KgError(
             f"There is no journal '{name}' in {folder}.",

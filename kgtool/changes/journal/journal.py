@@ -170,9 +170,11 @@ class Journal:
         return file
 
     def before(
-        self, changes: Iterable[GroupChange], members: Iterable[Mapping[str, Any]] = (),
+        self,
+        changes: Iterable[GroupChange],
+        members: Iterable[Mapping[str, Any]] = (),
         configs: Collection[ConfigChange] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write durably what is about to be changed; may be called again for more of it.
 
         :param members: the members that are going to be removed; that can't be undone.
@@ -232,9 +234,16 @@ class Journal:
         self._copied += len(data)
 
     def result(
-        self, group: str, topic: str | None, partition: int | None, status: str,
-        error: ItemError | None = None, *, member_id: str | None = None, config: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        group: str,
+        topic: str | None,
+        partition: int | None,
+        status: str,
+        error: ItemError | None = None,
+        *,
+        member_id: str | None = None,
+        config: str | None = None,
+    ) -> None:
         """Write the result of one item of the last ``before``, or of a whole group."""
         line: dict[str, Any] = {"kind": "result", "group": group}
         if topic is not None:

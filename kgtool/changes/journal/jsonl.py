@@ -27,9 +27,17 @@ ABSENT = "absent"
 
 
 _OFFSET: tuple[str, ...] = (
-    "kind", "group", "topic", "partition", "offset", "leader_epoch", "metadata", "topic_id",
-    "log_start_offset", "log_end_offset",
-)  # fmt: skip
+    "kind",
+    "group",
+    "topic",
+    "partition",
+    "offset",
+    "leader_epoch",
+    "metadata",
+    "topic_id",
+    "log_start_offset",
+    "log_end_offset",
+)
 _PENDING, _AFTER, _TIME = "pending_transaction", "after", "time_ms"
 
 
@@ -171,9 +179,12 @@ def _group(record: dict[str, Any], offsets: Any, after: Any) -> GroupChange:
         offsets,
     )
     return GroupChange(
-        image, after, bool(record.get("deletes_group")), bool(record.get("blind")),
+        image,
+        after,
+        bool(record.get("deletes_group")),
+        bool(record.get("blind")),
         record.get("hidden"),
-    )  # fmt: skip
+    )
 
 
 def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:

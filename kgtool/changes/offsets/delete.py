@@ -119,10 +119,15 @@ def ends_of(
 
 
 def delete_offsets(
-    cluster: Cluster, requests: Requests, *, agreed: Mapping[str, Agreed] | None = None,
-    force: bool = False, all_or_nothing: bool = False, before_change: BeforeChange | None = None,
+    cluster: Cluster,
+    requests: Requests,
+    *,
+    agreed: Mapping[str, Agreed] | None = None,
+    force: bool = False,
+    all_or_nothing: bool = False,
+    before_change: BeforeChange | None = None,
     check: Check | None = None,
-) -> Operation[Deletions]:  # fmt: skip
+) -> Operation[Deletions]:
     """Delete committed offsets of groups; each partition has its own outcome.
 
     The offsets are read first: to distinguish "there was none" (which the broker reports as

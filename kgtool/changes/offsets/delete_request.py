@@ -79,9 +79,13 @@ same, else the partition's answer."""
 
 
 def _judge(
-    group: str, left: dict[str, list[TopicPartition]], settled: dict[TopicPartition, Any],
-    had: Committed, now: Committed | KgError, verdict: Judge,
-) -> Any:  # fmt: skip
+    group: str,
+    left: dict[str, list[TopicPartition]],
+    settled: dict[TopicPartition, Any],
+    had: Committed,
+    now: Committed | KgError,
+    verdict: Judge,
+) -> Any:
     """Settle the partitions of a group that have changed; keep the others in ``left``."""
     if isinstance(now, KgError):
         return now

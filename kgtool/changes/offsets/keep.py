@@ -121,14 +121,24 @@ def plan_keep(
 
 
 def _plan_row(
-    description: GroupDescription, partition: TopicPartition, value: CommittedOffset,
-    expiry: GroupExpiry, now_ms: int, join: bool,
-) -> KeepRow:  # fmt: skip
+    description: GroupDescription,
+    partition: TopicPartition,
+    value: CommittedOffset,
+    expiry: GroupExpiry,
+    now_ms: int,
+    join: bool,
+) -> KeepRow:
     found = expiry.offsets.get(partition, Expiry())
     row = KeepRow(
-        description.group, *partition, value, found.rule, found.expires_at_ms, None, None,
+        description.group,
+        *partition,
+        value,
+        found.rule,
+        found.expires_at_ms,
+        None,
+        None,
         NOT_NEEDED,
-    )  # fmt: skip
+    )
     if found.rule is not None and found.expires_at_ms is None:
         return row
     broker = expiry.broker
@@ -162,18 +172,22 @@ def _find_way(
         return None, COMMIT
     if description.protocol_type != CONSUMER_PROTOCOL:
         return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
+            target,
+            None,
+            "WRONG_GROUP_TYPE",
             f"The clock of group '{description.group}' runs from when it became Empty, and kgtool "
             f"can't join a group of protocol type '{description.protocol_type}'.",
             "Start one of its own members and stop it again.",
-        ), None  # fmt: skip
+        ), None
     if not join:
         return ItemError(
-            target, None, "NEEDS_JOIN",
+            target,
+            None,
+            "NEEDS_JOIN",
             f"The clock of group '{description.group}' runs from when it became Empty: committing "
             "its offsets again does not change when they expire.",
             "Give --join to join it and leave it again, which restarts that clock.",
-        ), None  # fmt: skip
+        ), None
     return None, JOIN
 
 
@@ -197,9 +211,12 @@ def _has_members(description: GroupDescription, target: Target) -> ItemError:
         else "Let one of them commit these offsets, or run this again once they have left."
     )
     return ItemError(
-        target, None, "NON_EMPTY_GROUP",
-        f"Group '{description.group}' has members{who}: it takes commits from no one else.", hint,
-    )  # fmt: skip
+        target,
+        None,
+        "NON_EMPTY_GROUP",
+        f"Group '{description.group}' has members{who}: it takes commits from no one else.",
+        hint,
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -207,9 +224,13 @@ def _has_members(description: GroupDescription, target: Target) -> ItemError:
 
 
 def execute_keep(
-    cluster: Cluster, plan: Sequence[GroupKeep], now: Clock, before_change: BeforeChange, *,
+    cluster: Cluster,
+    plan: Sequence[GroupKeep],
+    now: Clock,
+    before_change: BeforeChange,
+    *,
     all_or_nothing: bool = False,
-) -> Operation[list[GroupKeep]]:  # fmt: skip
+) -> Operation[list[GroupKeep]]:
     """Apply a plan; return it with the outcome of each row.
 
     :param before_change: called with images of all that is about to be written.
@@ -243,9 +264,13 @@ def look_again(cluster: Cluster, plan: Sequence[GroupKeep]) -> Operation[list[Gr
 
 
 def journaled_keep(
-    cluster: Cluster, change: Change, plan: Sequence[GroupKeep], now: Clock, *,
+    cluster: Cluster,
+    change: Change,
+    plan: Sequence[GroupKeep],
+    now: Clock,
+    *,
     all_or_nothing: bool = False,
-) -> Operation[list[GroupKeep]]:  # fmt: skip
+) -> Operation[list[GroupKeep]]:
     """Apply a plan with a journal; ``change`` has locked the groups."""
     touched = {(row.group, row.at) for row in open_rows(*plan)}
     done = yield from execute_keep(cluster, plan, now, change.before, all_or_nothing=all_or_nothing)

@@ -48,9 +48,13 @@ def shown(value: CommittedOffset | None) -> str:
 
 
 def read_back(
-    cluster: Cluster, wanted: Mapping[str, Writes], outcomes: dict[str, Outcome],
-    doubtful: Mapping[str, set[TopicPartition]], verify: bool, refresh: bool,
-) -> Operation[None]:  # fmt: skip
+    cluster: Cluster,
+    wanted: Mapping[str, Writes],
+    outcomes: dict[str, Outcome],
+    doubtful: Mapping[str, set[TopicPartition]],
+    verify: bool,
+    refresh: bool,
+) -> Operation[None]:
     """Update outcomes by the current offsets, of what was written and of what is in doubt."""
     asked = {
         group: [p for p, e in outcome.items() if p in doubtful[group] or (verify and e is None)]

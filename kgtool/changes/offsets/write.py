@@ -51,12 +51,16 @@ TRIES = 10
 rebalances (27), while its log lags (7, 20), while it does not know a topic yet (100)."""
 
 _COORDINATOR_MOVES = (
-    codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR,
-)  # fmt: skip
+    codes.COORDINATOR_LOAD_IN_PROGRESS,
+    codes.COORDINATOR_NOT_AVAILABLE,
+    codes.NOT_COORDINATOR,
+)
 _SAME_COORDINATOR = (
-    codes.REBALANCE_IN_PROGRESS, codes.REQUEST_TIMED_OUT,
-    codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND, codes.UNKNOWN_TOPIC_ID,
-)  # fmt: skip
+    codes.REBALANCE_IN_PROGRESS,
+    codes.REQUEST_TIMED_OUT,
+    codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    codes.UNKNOWN_TOPIC_ID,
+)
 
 LATE = "The answer to kgtool's own request was lost: it may still be carried out."
 
@@ -133,9 +137,12 @@ class _Commits:
     """The commits of one call: those still to send, and the outcomes."""
 
     def __init__(
-        self, cluster: Cluster, writes: Mapping[str, Writes],
-        identities: Mapping[str, CommitIdentity], ids: TopicIds,
-    ) -> None:  # fmt: skip
+        self,
+        cluster: Cluster,
+        writes: Mapping[str, Writes],
+        identities: Mapping[str, CommitIdentity],
+        ids: TopicIds,
+    ) -> None:
         self.outcomes: dict[str, Outcome] = {group: {} for group in writes}
         self.doubtful: dict[str, set[TopicPartition]] = {group: set() for group in writes}
         """What was sent and may have been made, whatever the answers to later tries."""
@@ -209,13 +216,15 @@ class _Commits:
         """
         missing = {
             group: [
-                p for p, write in self._left[group].items()
-                if self._ids.get(p.topic) and p.topic not in refused
+                p
+                for p, write in self._left[group].items()
+                if self._ids.get(p.topic)
+                and p.topic not in refused
                 and (_is_unknown_id(now.get(p)) or (write.old and _is_nothing(now.get(p))))
             ]
             for group, now in found.items()
             if isinstance(now, dict)
-        }  # fmt: skip
+        }
         missing = {group: parts for group, parts in missing.items() if parts}
         if missing:
             again = yield from selected_on(self._cluster, broker, missing, {})
@@ -223,9 +232,12 @@ class _Commits:
                 found[group] = {**found[group], **now} if isinstance(now, dict) else now
 
     def _compare(
-        self, group: str, partition: TopicPartition, write: Write,
+        self,
+        group: str,
+        partition: TopicPartition,
+        write: Write,
         now: CommittedOffset | KgError | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if isinstance(now, KgError):
             self._settle(group, partition, now)
         elif not same_commit(now, write.old):

@@ -89,10 +89,14 @@ def _checked(
     if error is not None:
         return each_open(reset, lambda row: failed(row, error))._replace(error=error)
     assert not isinstance(committed, KgError)
-    pending = None if force else ChangedMeanwhile(
-        "A transaction has begun to change this offset since the plan was made.",
-        hint="Wait until it has ended, or give --force.",
-    )  # fmt: skip
+    pending = (
+        None
+        if force
+        else ChangedMeanwhile(
+            "A transaction has begun to change this offset since the plan was made.",
+            hint="Wait until it has ended, or give --force.",
+        )
+    )
     return each_open(reset, lambda row: compared(row, row.old, committed.get(row.at), pending))
 
 

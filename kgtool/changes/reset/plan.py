@@ -110,18 +110,25 @@ def _selected(
     named = scope.named.get(group, ())
     if request.strategy.kind == "from-file" and not named:
         return ItemError(
-            Target(group=group), None, "NOT_IN_FILE",
-            f"No reset plan for group {group} found", "The file has no line for it.",
-        )  # fmt: skip
+            Target(group=group),
+            None,
+            "NOT_IN_FILE",
+            f"No reset plan for group {group} found",
+            "The file has no line for it.",
+        )
     if isinstance(committed, KgError):
         return ItemError.of(committed, Target(group=group))
     return named if scope.committed is None else sorted(committed)
 
 
 def _rows(
-    request: ResetRequest, scope: _Scope, group: str, partitions: Sequence[TopicPartition],
-    committed: Committed, logs: Mapping[TopicPartition, LogRange | KgError],
-) -> list[ResetRow]:  # fmt: skip
+    request: ResetRequest,
+    scope: _Scope,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    committed: Committed,
+    logs: Mapping[TopicPartition, LogRange | KgError],
+) -> list[ResetRow]:
     offsets = request.strategy.offsets.get(group, {})
     rows = []
     for at in partitions:

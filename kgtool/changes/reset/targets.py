@@ -14,9 +14,15 @@ from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPart
 from kgtool.queries.offsets.list_offsets import LogRange
 
 STRATEGIES = (
-    "to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime",
-    "from-file", "like",
-)  # fmt: skip
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "to-offset",
+    "shift-by",
+    "to-datetime",
+    "from-file",
+    "like",
+)
 
 
 class Strategy(NamedTuple):

@@ -102,11 +102,19 @@ class BackupWriter:
     def error(self, error: ItemError) -> None:
         """Note what could not be read."""
         target = error.target
-        self._write(dump({
-            "kind": "error", "group": target.group, "topic": target.topic,
-            "partition": target.partition, "broker": target.broker, "name": error.name,
-            "message": error.message,
-        }))  # fmt: skip
+        self._write(
+            dump(
+                {
+                    "kind": "error",
+                    "group": target.group,
+                    "topic": target.topic,
+                    "partition": target.partition,
+                    "broker": target.broker,
+                    "name": error.name,
+                    "message": error.message,
+                }
+            )
+        )
         self.errors += 1
 
     def finish(self) -> None:
@@ -148,9 +156,13 @@ def header_of(
 
 
 def save(
-    session: Any, writer: BackupWriter, groups: Sequence[str],
-    failed: Callable[[ItemError], None], *, times: bool = False,
-) -> None:  # fmt: skip
+    session: Any,
+    writer: BackupWriter,
+    groups: Sequence[str],
+    failed: Callable[[ItemError], None],
+    *,
+    times: bool = False,
+) -> None:
     """Read groups and write them, some at a time.
 
     :param failed: called with what can't be read.

@@ -145,17 +145,21 @@ def _group_error(
         return description.error._replace(hint=hint)
     if description.type in ("share", "streams") and not policy.force:
         return ItemError(
-            Target(group=desired.group), None, "WRONG_GROUP_TYPE",
+            Target(group=desired.group),
+            None,
+            "WRONG_GROUP_TYPE",
             f"Group '{desired.group}' is a {description.type} group now.",
             "Look at it with kgtool describe; --force tries it anyway.",
-        )  # fmt: skip
+        )
     if not description.is_empty and not policy.as_member:
         return ItemError(
-            Target(group=desired.group), codes.NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
+            Target(group=desired.group),
+            codes.NON_EMPTY_GROUP,
+            "NON_EMPTY_GROUP",
             f"Group '{desired.group}' is {description.state}, and brokers let only its members "
             "commit for it.",
             f"{members(description)} {STOP_OR_SPEAK}",
-        )  # fmt: skip
+        )
     return None
 
 

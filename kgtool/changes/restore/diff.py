@@ -16,8 +16,13 @@ from kgtool.errors import readable
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
 
 MOVED, BACKWARDS, VANISHED, NEW, CHANGED, RECREATED = (
-    "moved", "went-backwards", "vanished", "new", "changed", "topic-recreated",
-)  # fmt: skip
+    "moved",
+    "went-backwards",
+    "vanished",
+    "new",
+    "changed",
+    "topic-recreated",
+)
 
 OffsetImages = Mapping[TopicPartition, OffsetImage]
 

@@ -42,9 +42,13 @@ def analyze(
 
 
 def _analyze(
-    spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any,
+    spark: Spark | None,
+    inputs: Any,
+    output: Output,
+    options: dict[str, Any],
+    settings: Any,
     state: Any,
-) -> bool:  # fmt: skip
+) -> bool:
     """Check the inputs, run the analysis and write the outputs."""
     from kgtool.analysis.input.broker_settings import actual_scenario, choose_scenarios
     from kgtool.analysis.input.limitations import check_as_of
@@ -55,9 +59,12 @@ def _analyze(
     if state is not None:
         inputs = state.unread(inputs)
     basis, scenarios = choose_scenarios(
-        inputs.manifest, options["rules"], options["retention"], options["check_interval"],
+        inputs.manifest,
+        options["rules"],
+        options["retention"],
+        options["check_interval"],
         options["wrote"],
-    )  # fmt: skip
+    )
     if state is not None:
         state.check(state_options(basis, scenarios, options["bucket"]))
     # A single scenario that is the past itself is no what-if.
@@ -153,11 +160,14 @@ def _table_options(options: dict[str, Any], scenarios: tuple[Any, ...], is_whati
     )
     counts = everything or bool({"metrics", "writers"} & {table, *only})
     return TableOptions(
-        scenarios if replays else (), options["horizon"], options["bucket"] if counts else None,
+        scenarios if replays else (),
+        options["horizon"],
+        options["bucket"] if counts else None,
         days=7 if options["report"] is None else days_ahead(options["horizon"]),
         gaps=everything or "gaps" in (table, *only),
-        plan=options["plan"] is not None, idle_ms=options["idle"],
-    )  # fmt: skip
+        plan=options["plan"] is not None,
+        idle_ms=options["idle"],
+    )
 
 
 def _total_bytes(inputs: Any) -> int:
@@ -284,11 +294,12 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
 _CONDITIONS = {
     OVERDUE: ("overdue", "expires_at_ms", "should be gone already (--table overdue)"),
     LOSSES: (
-        "losses", "committed_again_ms",
+        "losses",
+        "committed_again_ms",
         "would have been missed: removed, and committed again later (--table losses)",
     ),
     EXPIRING: ("live", "expires_at_ms", "may expire within that time (--table live)"),
-}  # fmt: skip
+}
 """Of each condition: the table and its column that count, and what is said."""
 
 

@@ -71,11 +71,17 @@ class Page:
 def render(facts: dict[str, Any], page: Page) -> str:
     """Return the whole summary."""
     _head(facts, page)
-    page.table("What if (MISSED: removed, then committed again; NEXT: without further commits)",
-               _WHATIF, facts["whatif"])  # fmt: skip
+    page.table(
+        "What if (MISSED: removed, then committed again; NEXT: without further commits)",
+        _WHATIF,
+        facts["whatif"],
+    )
     page.table("Expiring next", _EXPIRING, facts["expiring_next"])
-    days = [{**row, "until": f"until {when(facts['as_of_ms'] + row['day'] * DAY_MS)}"}
-            for row in facts["next_days"] if row["day"] <= DAYS]  # fmt: skip
+    days = [
+        {**row, "until": f"until {when(facts['as_of_ms'] + row['day'] * DAY_MS)}"}
+        for row in facts["next_days"]
+        if row["day"] <= DAYS
+    ]
     page.table("Days ahead", _DAYS, days)
     page.table("Live groups", _STATES, facts["groups_by_state"])
     page.table("Most offsets", _FAMILIES, facts["largest_families"])
@@ -96,8 +102,10 @@ def _head(facts: dict[str, Any], page: Page) -> None:
         f"{facts['rules']}: retention {_retention(facts)}, checked every "
         f"{duration(facts['check_interval_ms'])}",
     )
-    page.add("Live", f"{count(facts['live_offsets'], 'offset')} of "
-             f"{count(facts['live_groups'], 'group')}")  # fmt: skip
+    page.add(
+        "Live",
+        f"{count(facts['live_offsets'], 'offset')} of {count(facts['live_groups'], 'group')}",
+    )
     _growth(facts["growth"], page)
     page.add(
         "Expires",
@@ -172,9 +180,14 @@ def _after_due(row: Row) -> str:
 _FAMILY = Column("family", "GROUP", NAME)
 _WHATIF = (
     Column("combination", "RULES, RETENTION, CHECK", NAME, _combination),
-    *_counts(removed_offsets="REMOVED", missed_offsets="MISSED", removed_groups="GROUPS",
-             live_offsets="LIVE", next_offsets="NEXT"),
-)  # fmt: skip
+    *_counts(
+        removed_offsets="REMOVED",
+        missed_offsets="MISSED",
+        removed_groups="GROUPS",
+        live_offsets="LIVE",
+        next_offsets="NEXT",
+    ),
+)
 _EXPIRING = (
     _FAMILY,
     *_counts(groups="GROUPS", offsets="OFFSETS", next_24h="24H", next_7d="7D"),

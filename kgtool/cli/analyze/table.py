@@ -17,22 +17,45 @@ SHOWN_ROWS = 100
 """Rows that the text format shows."""
 WIDEST = 40
 """Columns of a name in the text format."""
-SPANS = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "bucket_ms",
-         "longest_gap_ms", "safe_retention_ms")  # fmt: skip
+SPANS = (
+    "retention_ms",
+    "check_interval_ms",
+    "latency_ms",
+    "overdue_ms",
+    "bucket_ms",
+    "longest_gap_ms",
+    "safe_retention_ms",
+)
 """Columns that are time spans; all others that end in ``_ms`` are moments."""
 _ORDER = (
-    "bucket_start_ms", "rules", "retention_ms", "check_interval_ms", "family", "group", "topic",
-    "partition", "removed_at_ms", "lost_at_ms", "path",
-)  # fmt: skip
+    "bucket_start_ms",
+    "rules",
+    "retention_ms",
+    "check_interval_ms",
+    "family",
+    "group",
+    "topic",
+    "partition",
+    "removed_at_ms",
+    "lost_at_ms",
+    "path",
+)
 _TIES = ("bucket_ms", "log_partition", "producer_id", "producer_epoch")
 """The order of rows that are equal in all columns of ``_ORDER``."""
 _NAMES = ("group", "topic", "family", "path")
 _NEEDED = ("cause", "overdue_ms", "removed_offsets", "live_offsets")
 """Columns that are never hidden, like those of ``_ORDER``."""
 _IMPORTANT = (
-    "offset", "rule", "expires_at_ms", "lag", "missed_offsets", "group_state", "members", "records",
+    "offset",
+    "rule",
+    "expires_at_ms",
+    "lag",
+    "missed_offsets",
+    "group_state",
+    "members",
+    "records",
     "damaged",
-)  # fmt: skip
+)
 """Columns that a narrow terminal keeps longer than others."""
 _BUCKET = {"bucket_ms": "bucket_start_ms"}
 
@@ -46,8 +69,10 @@ def put_table(analysis: Any, name: str, output: Output) -> None:
     if output.is_text:
         rows = list(analysis.rows(name, order, SHOWN_ROWS + 1))
         if "bucket_start_ms" not in kinds:  # bucket_ms is the moment then, not a span
-            kinds, *rows = ({_BUCKET.get(key, key): value for key, value in each.items()}
-                            for each in (kinds, *rows))  # fmt: skip
+            kinds, *rows = (
+                {_BUCKET.get(key, key): value for key, value in each.items()}
+                for each in (kinds, *rows)
+            )
         flat = [name for name, kind in kinds.items() if not kind.startswith("array")]
         numeric = [name for name in flat if kinds[name] in ("int", "bigint")]
         show_rows(flat, rows[:SHOWN_ROWS], numeric, output)

@@ -11,9 +11,14 @@ from kgtool.cli.app.argv import MAYBE, NO, SHORT, YES, spell_out
 from kgtool.errors import UsageError
 
 COMMON = (
-    "--bootstrap-server", "--command-config", "--context", "--timeout", "--output", "--no-color",
+    "--bootstrap-server",
+    "--command-config",
+    "--context",
+    "--timeout",
+    "--output",
+    "--no-color",
     "--debug",
-)  # fmt: skip
+)
 """Options of nearly every command: its help only names them."""
 
 SECTIONS = {

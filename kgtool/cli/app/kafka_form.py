@@ -42,12 +42,34 @@ _OWN = (
     "delete-offsets delete describe list"
 )
 """In the order of the completions; ``change_params`` has the others of Kafka's form."""
-_KAFKAS = frozenset((
-    "all_groups", "all_topics", "by_duration", "delete", "delete_offsets", "describe", "dry_run",
-    "execute", "export", "from_file", "list", "members", "offsets", "reset_offsets", "shift_by",
-    "state", "to_current", "to_datetime", "to_earliest", "to_latest", "to_offset", "topic", "type",
-    "verbose",
-))  # fmt: skip
+_KAFKAS = frozenset(
+    (
+        "all_groups",
+        "all_topics",
+        "by_duration",
+        "delete",
+        "delete_offsets",
+        "describe",
+        "dry_run",
+        "execute",
+        "export",
+        "from_file",
+        "list",
+        "members",
+        "offsets",
+        "reset_offsets",
+        "shift_by",
+        "state",
+        "to_current",
+        "to_datetime",
+        "to_earliest",
+        "to_latest",
+        "to_offset",
+        "topic",
+        "type",
+        "verbose",
+    )
+)
 """Options that Kafka's tool takes with any action, or refuses itself."""
 
 

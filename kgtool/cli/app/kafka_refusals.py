@@ -14,15 +14,28 @@ from kgtool.cli.options.types import parse_topic
 from kgtool.errors import UsageError
 
 STRATEGIES = (
-    "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current",
-    "shift-by", "from-file", "like",
-)  # fmt: skip
+    "to-offset",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "shift-by",
+    "from-file",
+    "like",
+)
 """``--reset-offsets`` takes one of these, checked in this order; ``like`` is kgtool's own."""
 
 _SCENARIOS = (
-    "from-file", "shift-by", "to-offset", "to-earliest", "to-current", "to-latest", "by-duration",
+    "from-file",
+    "shift-by",
+    "to-offset",
+    "to-earliest",
+    "to-current",
+    "to-latest",
+    "by-duration",
     "to-datetime",
-)  # fmt: skip
+)
 """The order in which a refusal lists them; that of Kafka's tool varies from run to run."""
 
 _SCOPES = {"all-topics", "topic", "from-file", "like"}
@@ -40,9 +53,14 @@ _ONLY_WITH = {
 _GROUP_CHOICES = ("group", "all-groups", "match", "regex")
 
 STATES = (
-    "Assigning", "Stable", "Dead", "CompletingRebalance", "Reconciling", "Empty",
+    "Assigning",
+    "Stable",
+    "Dead",
+    "CompletingRebalance",
+    "Reconciling",
+    "Empty",
     "PreparingRebalance",
-)  # fmt: skip
+)
 TYPES = ("Consumer", "Classic")
 
 

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     import click
 
 _OTHER_WORDS = {
-    "jsonl": "ndjson", "format": "output", "start": "up", "stop": "down", "get": "list",
-    "seek": "reset-offsets", "rm": "delete",
-}  # fmt: skip
+    "jsonl": "ndjson",
+    "format": "output",
+    "start": "up",
+    "stop": "down",
+    "get": "list",
+    "seek": "reset-offsets",
+    "rm": "delete",
+}
 """Words of other tools: kubectl, rpk, kcl, docker."""
 _NO_COMMAND = re.compile(r"No such command '([^']*)'")
 

@@ -46,10 +46,13 @@ class Canary:
                 yield list(batch)
 
     def run(
-        self, groups: Sequence[T], change: Callable[[list[T]], Sequence[R]],
-        skip: Callable[[T], R], report: Callable[[list[R]], None] | None = None,
+        self,
+        groups: Sequence[T],
+        change: Callable[[list[T]], Sequence[R]],
+        skip: Callable[[T], R],
+        report: Callable[[list[R]], None] | None = None,
         failed: Callable[[R], bool] = has_failed,
-    ) -> list[R]:  # fmt: skip
+    ) -> list[R]:
         """Change the canary and then the rest; return an outcome for each group.
 
         May be called for one batch of groups after another.

@@ -35,8 +35,10 @@ def is_interactive() -> bool:
 def require(yes: bool, dry_run: bool) -> None:
     """Raise UsageError, before anything is sent, if there is no terminal to ask on."""
     if not (yes or dry_run or is_interactive()):
-        raise UsageError("This changes the cluster, and there is no terminal to ask on: give --yes "
-                         "to do it, or --dry-run to see what would be done.")  # fmt: skip
+        raise UsageError(
+            "This changes the cluster, and there is no terminal to ask on: give --yes "
+            "to do it, or --dry-run to see what would be done."
+        )
 
 
 def ask(
@@ -81,9 +83,14 @@ def ask(
 
 
 def note_refusal(
-    session: Session, output: Output, groups: Collection[str], offsets: int = 0, *,
-    removes: bool = False, is_blind: Callable[[str], bool] = lambda _group: False,
-) -> None:  # fmt: skip
+    session: Session,
+    output: Output,
+    groups: Collection[str],
+    offsets: int = 0,
+    *,
+    removes: bool = False,
+    is_blind: Callable[[str], bool] = lambda _group: False,
+) -> None:
     """Note below a preview why the policy would refuse the change.
 
     :param removes: whether offsets are removed: a policy may allow that for idle groups only.
@@ -105,9 +112,12 @@ def note_refusal(
 
 
 def _ask(
-    session: Session, output: Output, question: str, names: Collection[str],
+    session: Session,
+    output: Output,
+    question: str,
+    names: Collection[str],
     used: tuple[str, str | None] | None,
-) -> None:  # fmt: skip
+) -> None:
     output.flush()
     # The wrong cluster is the worst mistake: its name comes first.
     context = session.settings.context

@@ -84,9 +84,12 @@ class Impact:
 
 
 def show(
-    session: Session, output: Output, groups: Sequence[str], selection: Selection,
+    session: Session,
+    output: Output,
+    groups: Sequence[str],
+    selection: Selection,
     deleted: Deleted = lambda _: None,
-) -> tuple[str, str | None] | None:  # fmt: skip
+) -> tuple[str, str | None] | None:
     """Show the impact; return the group whose name must be typed, as ``Impact.used``.
 
     No name must be typed if every group was named in full. A group whose last use is unknown

@@ -40,15 +40,22 @@ def journal_folder() -> Path:
 def origin(output: Output, undoes: str | None = None) -> Origin:
     """Return the change's origin: the command line and its options about changes."""
     return Origin(
-        output.command, output.arguments, output.reason, undoes, output.confirm,
-        output.max_delete, output.journal_copy,
-    )  # fmt: skip
+        output.command,
+        output.arguments,
+        output.reason,
+        undoes,
+        output.confirm,
+        output.max_delete,
+        output.journal_copy,
+    )
 
 
 def wait_until_empty(
-    session: Session, groups: Iterable[str], until: float,
+    session: Session,
+    groups: Iterable[str],
+    until: float,
     say: Callable[[list[GroupDescription]], None] | None = None,
-) -> list[GroupDescription]:  # fmt: skip
+) -> list[GroupDescription]:
     """Wait for members to leave; return the groups that still have some.
 
     The waiting does not count against ``--timeout``.
@@ -80,8 +87,13 @@ class CommandChange(change.Change):
 
     def __init__(self, session: Session, output: Output, *, undoes: str | None = None) -> None:
         timer = change.Timer(now_ms, time.monotonic, time.sleep, token)
-        super().__init__(session, origin(output, undoes), journal_folder(), timer,
-                         say=lambda text: output.note(escape(text)))  # fmt: skip
+        super().__init__(
+            session,
+            origin(output, undoes),
+            journal_folder(),
+            timer,
+            say=lambda text: output.note(escape(text)),
+        )
         self._output = output
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

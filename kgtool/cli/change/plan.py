@@ -103,9 +103,16 @@ class ChangePlan(DiskList[list[T]]):
             report(skip(batch) if self.is_off else batch)
 
     def change(
-        self, session: Session, output: Output, doing: str, look_again: BatchStep,
-        execute: BatchStep, report: Callable[[list[Any]], None], *, yes: bool,
-    ) -> None:  # fmt: skip
+        self,
+        session: Session,
+        output: Output,
+        doing: str,
+        look_again: BatchStep,
+        execute: BatchStep,
+        report: Callable[[list[Any]], None],
+        *,
+        yes: bool,
+    ) -> None:
         """Change and report batch by batch, the canary first.
 
         :param doing: for the progress line.

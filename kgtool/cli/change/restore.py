@@ -54,9 +54,13 @@ def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreO
     confirm.require(given["yes"], given["dry_run"])
     wait = timespec.waiting_seconds(given["wait_empty"])
     return RestoreOptions(
-        policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"],
+        policy,
+        given["dry_run"],
+        given["yes"],
+        wait,
+        given["all_or_nothing"],
         given.get("verify", True),
-    )  # fmt: skip
+    )
 
 
 class Restore:
@@ -67,9 +71,13 @@ class Restore:
     """
 
     def __init__(
-        self, session: Session, output: Output, options: RestoreOptions,
-        source: Callable[[], Iterable[DesiredGroup]], undoes: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        session: Session,
+        output: Output,
+        options: RestoreOptions,
+        source: Callable[[], Iterable[DesiredGroup]],
+        undoes: str | None = None,
+    ) -> None:
         self._session = session
         self._output = output
         self._options = options
@@ -295,11 +303,13 @@ class Preview:
             output.note(f"{self._unchanged} already {has} the right offset.")
         if self._living:
             names = listed(self._living, 5)
-            output.note(escape(
-                f"Note: {names}: written in a member's name. Running members keep their position: "
-                "they read the new offset only when they start or are assigned the partition, and "
-                "may commit over it."
-            ))  # fmt: skip
+            output.note(
+                escape(
+                    f"Note: {names}: written in a member's name. Running members keep their "
+                    "position: they read the new offset only when they start or are assigned the "
+                    "partition, and may commit over it."
+                )
+            )
         for text in self._notes[:LINES]:
             output.note(f"Note: {escape(text)}")
         if len(self._notes) > LINES:

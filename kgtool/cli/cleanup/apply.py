@@ -39,9 +39,17 @@ class Apply:
     """One run of ``cleanup apply``."""
 
     def __init__(
-        self, session: Session, output: Output, plan: CleanupPlan, path: Path, *, dry_run: bool,
-        yes: bool, rate: float | None, allow_blind: bool,
-    ) -> None:  # fmt: skip
+        self,
+        session: Session,
+        output: Output,
+        plan: CleanupPlan,
+        path: Path,
+        *,
+        dry_run: bool,
+        yes: bool,
+        rate: float | None,
+        allow_blind: bool,
+    ) -> None:
         self._session = session
         self._output = output
         self._plan = plan
@@ -86,9 +94,14 @@ class Apply:
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         groups, offsets = size(left)
         confirm.ask(
-            self._session, output, question, self._yes, self._used(left), groups=groups,
+            self._session,
+            output,
+            question,
+            self._yes,
+            self._used(left),
+            groups=groups,
             offsets=offsets,
-        )  # fmt: skip
+        )
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
         """Return the group in most recent use, and when; else one whose last use is unknown."""
@@ -109,9 +122,13 @@ class Apply:
         for items in self._batches(left):
             self._add(self._run.look(items))
         confirm.note_refusal(
-            self._session, self._output, groups, offsets, removes=True,
+            self._session,
+            self._output,
+            groups,
+            offsets,
+            removes=True,
             is_blind=self._run.hidden.is_blind,
-        )  # fmt: skip
+        )
 
     def _work(self, left: Sequence[PlanItem], progress: PlanProgress) -> None:
         meter = Meter(self._output, "Cleaning up", len(left))
@@ -132,7 +149,7 @@ class Apply:
         except BaseException as error:
             how = "Stopped" if isinstance(error, Exception) else "Interrupted"
             self._output.note(
-                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. PlanRun the "
+                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. Run the "
                 "same command again to finish the rest."
             )
             raise
@@ -208,9 +225,13 @@ def row_of(result: ItemResult) -> dict[str, Any]:
     """Return a result as a row."""
     item, error = result.item, result.error
     return build_row(
-        result, CLEANUP_APPLY, action=item.action, group=item.group, offsets=len(item.offsets),
+        result,
+        CLEANUP_APPLY,
+        action=item.action,
+        group=item.group,
+        offsets=len(item.offsets),
         reason=None if error is None else error.message,
-    )  # fmt: skip
+    )
 
 
 def show_plan(output: Output, plan: CleanupPlan, left: Sequence[PlanItem]) -> None:

@@ -42,18 +42,28 @@ def check_target(out: Path | None, overwrite: bool) -> None:
 
 
 def make(
-    session: Session, output: Output, given: Selection, criteria: Criteria, out: Path | None,
+    session: Session,
+    output: Output,
+    given: Selection,
+    criteria: Criteria,
+    out: Path | None,
     times: KnownTimes | None,
-) -> None:  # fmt: skip
+) -> None:
     """Make a plan, show it and write it."""
     selection = given if given.is_given else given._replace(all_groups=True)
     chosen = choose(session, output, selection, CLEANUP_PLAN)
     options = {key: value for key, value in given._asdict().items() if value}
     commit_times = None if times is None else commit_times_file.times_of(times)
     making = make_plan(
-        session.cluster, chosen.groups, chosen.kinds, criteria, options, now_ms(), token(),
+        session.cluster,
+        chosen.groups,
+        chosen.kinds,
+        criteria,
+        options,
+        now_ms(),
+        token(),
         commit_times,
-    )  # fmt: skip
+    )
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
         made = session.run(making)

@@ -28,7 +28,6 @@ from kgtool.errors import ConfigError, MissingExtra, UsageError
 from kgtool.retention.rules import RULE_SETS
 
 
-# fmt: off
 @declare(
     "analyze",
     "kgtool analyze offsets",
@@ -39,19 +38,44 @@ from kgtool.retention.rules import RULE_SETS
     "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
 )
 @click.argument("paths", nargs=-1, metavar="PATH…")
-@repeatable("--rules", None,
-            "The brokers' generation; auto: what cluster.json says. Repeat for a what-if.",
-            type=OneOf(["auto", *RULE_SETS]), default=["auto"], show_default="auto")
-@repeatable("--retention", "DURATION", "What if offsets.retention.minutes were this, such as 3d; "
-            "repeatable. One, with no --wrote and no cluster.json, is taken for what the brokers "
-            "had.", type=duration())
-@option("--wrote", "DURATION", "The retention that the brokers had while the log was written, such "
-        "as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).",
-        type=WROTE, default=())
-@repeatable("--check-interval", "DURATION", "offsets.retention.check.interval.ms, such as 10m "
-            "(default: likewise). Repeat for a what-if.", type=duration())
-@option("--horizon", "DURATION", "How far ahead to look for losses.",
-        type=duration(least_ms=0), default="30d", show_default=True)
+@repeatable(
+    "--rules",
+    None,
+    "The brokers' generation; auto: what cluster.json says. Repeat for a what-if.",
+    type=OneOf(["auto", *RULE_SETS]),
+    default=["auto"],
+    show_default="auto",
+)
+@repeatable(
+    "--retention",
+    "DURATION",
+    "What if offsets.retention.minutes were this, such as 3d; "
+    "repeatable. One, with no --wrote and no cluster.json, is taken for what the brokers "
+    "had.",
+    type=duration(),
+)
+@option(
+    "--wrote",
+    "DURATION",
+    "The retention that the brokers had while the log was written, such "
+    "as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).",
+    type=WROTE,
+    default=(),
+)
+@repeatable(
+    "--check-interval",
+    "DURATION",
+    "offsets.retention.check.interval.ms, such as 10m (default: likewise). Repeat for a what-if.",
+    type=duration(),
+)
+@option(
+    "--horizon",
+    "DURATION",
+    "How far ahead to look for losses.",
+    type=duration(least_ms=0),
+    default="30d",
+    show_default=True,
+)
 @option("--as-of", "TIME", "Analyze the log as of this time (default: end).", type=MOMENT)
 @option("--out", "DIR", "Write every table as Parquet to a folder or URL.")
 @repeatable("--only", "NAME", "With --out: only this table; repeatable.", type=OneOf(tuple(TABLES)))
@@ -61,21 +85,37 @@ from kgtool.retention.rules import RULE_SETS
 @option("--report", "FILE.html", "Write an HTML report with charts and tables.", type=FILE)
 @option("--plan", "FILE.json", "Write a plan for kgtool cleanup.", type=FILE)
 @option("--idle", "DURATION", "With --plan: only groups idle this long.", type=duration())
-@option("--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.",
-        type=OneOf(tuple(TABLES)))
-@option("--bucket", "DURATION", "Time bucket of the table metrics.",
-        type=duration(), default="1h", show_default=True)
-@repeatable("--fail-on", "WHAT", "Exit with status 5 if there is any: overdue, "
-            "expiring-within=48h, or losses (a scenario removes what was committed again later).",
-            type=parse_condition)
+@option(
+    "--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.", type=OneOf(tuple(TABLES))
+)
+@option(
+    "--bucket",
+    "DURATION",
+    "Time bucket of the table metrics.",
+    type=duration(),
+    default="1h",
+    show_default=True,
+)
+@repeatable(
+    "--fail-on",
+    "WHAT",
+    "Exit with status 5 if there is any: overdue, "
+    "expiring-within=48h, or losses (a scenario removes what was committed again later).",
+    type=parse_condition,
+)
 @flag("--strict", "Fail (status 1) if anything was unreadable.")
-@option("--engine", None, "local: without Spark, on local files.",
-        type=OneOf(["spark", "local"]), default="spark", show_default=True)
+@option(
+    "--engine",
+    None,
+    "local: without Spark, on local files.",
+    type=OneOf(["spark", "local"]),
+    default="spark",
+    show_default=True,
+)
 @option("--master", "URL", "The Spark master (default: local[*]).")
 @repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=PAIR)
 @connection_params
 @output_options
-# fmt: on
 def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     """Show live offsets, when they expire, and why others were removed.
 

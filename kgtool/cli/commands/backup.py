@@ -33,9 +33,13 @@ STDOUT = "-"
 @flag("--times", "Also save the time of the last record before each offset, for restore --by-time.")
 @cluster_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool,
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    out: Path,
+    overwrite: bool,
     times: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Save the committed offsets of groups, active ones too, to one file.
 
     With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and

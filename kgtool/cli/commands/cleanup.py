@@ -59,27 +59,42 @@ def command(**_given: Any) -> None:
     """
 
 
-# fmt: off
 @command.command("plan", epilog=_PLAN)
 @selection_options
-@option("--idle", "TIME", "No commit and no change of members for this long (30d), according to "
-        "__consumer_offsets.", type=duration())
-@option("--times-from", "PATH", "Commit times from an analysis (analyze --out DIR, or --table live "
-        "-o ndjson > FILE), not from __consumer_offsets.", type=FILE)
+@option(
+    "--idle",
+    "TIME",
+    "No commit and no change of members for this long (30d), according to __consumer_offsets.",
+    type=duration(),
+)
+@option(
+    "--times-from",
+    "PATH",
+    "Commit times from an analysis (analyze --out DIR, or --table live "
+    "-o ndjson > FILE), not from __consumer_offsets.",
+    type=FILE,
+)
 @flag("--no-lag", "Only groups with nothing left to read.")
 @flag("--generated", "Generated names: console-consumer-12345, spark-kafka-source-UUID.")
 @flag("--unsubscribed", "Offsets of topics that no member of an active group subscribes to.")
 @flag("--orphaned", "Offsets of topics and partitions that are gone, or of an earlier topic.")
-@flag("--no-rebuild",
-      "With --orphaned: wait for expiry, do not delete groups and restore the rest.")
+@flag(
+    "--no-rebuild", "With --orphaned: wait for expiry, do not delete groups and restore the rest."
+)
 @option("--out", "PLAN.json", "Where to write the plan.", type=FILE)
 @flag("--overwrite", "--out may exist.")
 @cluster_options()
-# fmt: on
 def plan(
-    settings: Settings, output: Output, selection: Selection, out: Path | None, overwrite: bool,
-    no_rebuild: bool, idle: int | None, times_from: Path | None, **flags: bool,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    out: Path | None,
+    overwrite: bool,
+    no_rebuild: bool,
+    idle: int | None,
+    times_from: Path | None,
+    **flags: bool,
+) -> None:
     """Find dead groups and offsets, and write a plan. Nothing is changed.
 
     Groups without members are looked for; with --unsubscribed or --orphaned, such offsets instead,
@@ -104,14 +119,15 @@ def plan(
         cleanup_plan.make(session, output, selection, criteria, out, times)
 
 
-# fmt: off
 @command.command("apply", epilog=_APPLY)
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
-@flag("--allow-blind", "Go on even if __consumer_offsets can't be read to see whether a group was "
-      "used since the plan was made.")
+@flag(
+    "--allow-blind",
+    "Go on even if __consumer_offsets can't be read to see whether a group was "
+    "used since the plan was made.",
+)
 @option("--rate", "N", "At most N groups a second.", type=RATE)
 @change_options()
-# fmt: on
 def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     """Carry out a plan, with a journal, so that it can be undone.
 

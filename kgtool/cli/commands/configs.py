@@ -46,16 +46,25 @@ _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 @flag("--describe", "Show the configs (default).")
 @flag("--all all_", "Also configs that apply to groups of other types.")
 @flag("--alter", "Change configs: --add-config, --delete-config.")
-@repeatable("--add-config add", "K=V,...",
-            "Set configs; repeatable. [a,b] is a value with a comma.")  # fmt: skip
-@repeatable("--delete-config delete", "K,...",
-            "Unset configs, so that the broker's value applies; repeatable.")  # fmt: skip
+@repeatable(
+    "--add-config add", "K=V,...", "Set configs; repeatable. [a,b] is a value with a comma."
+)
+@repeatable(
+    "--delete-config delete",
+    "K,...",
+    "Unset configs, so that the broker's value applies; repeatable.",
+)
 @flag("--force", "Also configs that apply to groups of other types.")
 @change_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, force: bool,
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    all_: bool,
+    alter: bool,
+    force: bool,
     **given: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Show and change the configs of single groups (KIP-848).
 
     VALUE is in effect, DEFAULT would be if nothing were set for the group, SOURCE is where the
@@ -210,9 +219,15 @@ def _checked(found: _GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
 
 
 def alter_configs(
-    session: Session, output: Output, items: Sequence[ConfigItem], question: str, *,
-    dry_run: bool, yes: bool, undoes: str | None = None,
-) -> tuple[bool, str | None]:  # fmt: skip
+    session: Session,
+    output: Output,
+    items: Sequence[ConfigItem],
+    question: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    undoes: str | None = None,
+) -> tuple[bool, str | None]:
     """Let the controller check the changes; show, confirm, make and report them.
 
     Return whether any failed, and the id of the journal.
@@ -262,9 +277,12 @@ def _change(
 
     canary = Canary(session, output, len(by_group), yes=yes)
     outcomes = canary.run(
-        list(by_group.values()), make, skip, report,
+        list(by_group.values()),
+        make,
+        skip,
+        report,
         lambda group: any(item.error is not None for item in group),
-    )  # fmt: skip
+    )
     return {item.key: item for group in outcomes for item in group}
 
 

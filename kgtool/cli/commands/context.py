@@ -45,19 +45,33 @@ def command() -> None:
 @command.command("add")
 @click.argument("name")
 @option("--bootstrap-server", "HOST:PORT,...", "The brokers to ask first.")
-@option("--command-config", "FILE", "A Java properties file with the client's configuration.",
-        type=click.Path())  # fmt: skip
-@repeatable("--property properties", "KEY=VALUE",
-            "A property that overrides the file's; repeatable.")  # fmt: skip
+@option(
+    "--command-config",
+    "FILE",
+    "A Java properties file with the client's configuration.",
+    type=click.Path(),
+)
+@repeatable(
+    "--property properties", "KEY=VALUE", "A property that overrides the file's; repeatable."
+)
 @option("--user", "NAME", "The user of PLAIN or SCRAM.")
 @option("--password", "REF", "Where the password is: env:NAME, file:PATH, keyring:SERVICE/USER.")
-@repeatable("--secret secrets", "KEY=REF",
-            "A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
-@flag("--protected/--not-protected", "Ask twice before changing this cluster, and require "
-      "--confirm with --yes (default: names starting with prod).", default=None)  # fmt: skip
+@repeatable(
+    "--secret secrets", "KEY=REF", "A secret property, such as ssl.keystore.password; repeatable."
+)
+@flag(
+    "--protected/--not-protected",
+    "Ask twice before changing this cluster, and require "
+    "--confirm with --yes (default: names starting with prod).",
+    default=None,
+)
 @option("--cluster-id", "ID", "The cluster's id (default: learned at first use).")
-@option("--policy", "FILE", "A TOML file that limits what may be changed on the cluster.",
-        type=click.Path())  # fmt: skip
+@option(
+    "--policy",
+    "FILE",
+    "A TOML file that limits what may be changed on the cluster.",
+    type=click.Path(),
+)
 @flag("--replace", "Replace the context of this name.")
 @flag("--use use_it", "Use it by default.")
 @output_options
@@ -116,8 +130,13 @@ def show(output: Output, name: str | None) -> None:
     if name is None and known.current is None:
         raise UsageError("No context is in use: name one. kgtool context list shows them.")
     found = known.get(name or known.current or "")
-    row = {**_row(found, known.current), "user": found.user, "policy": found.policy,
-           "properties": dict(found.properties), "secrets": dict(found.secrets)}  # fmt: skip
+    row = {
+        **_row(found, known.current),
+        "user": found.user,
+        "policy": found.policy,
+        "properties": dict(found.properties),
+        "secrets": dict(found.secrets),
+    }
     output.begin(CONTEXT)
     output.item(row)
     for key, value in row.items():
@@ -215,5 +234,10 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> None:
 
 
 def _row(context: Context, current: str | None) -> dict[str, object]:
-    return build_row(context, CONTEXTS, context=context.name, current=context.name == current,
-                      protected=context.is_protected)  # fmt: skip
+    return build_row(
+        context,
+        CONTEXTS,
+        context=context.name,
+        current=context.name == current,
+        protected=context.is_protected,
+    )

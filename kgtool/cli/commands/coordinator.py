@@ -32,10 +32,13 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
     for placement in found.placements:
         broker = placement.coordinator
         row = build_row(
-            placement, COORDINATOR, loading=placement.is_loading,
-            coordinator=broker and broker.id, host=broker and broker.host,
+            placement,
+            COORDINATOR,
+            loading=placement.is_loading,
+            coordinator=broker and broker.id,
+            host=broker and broker.host,
             port=broker and broker.port,
-        )  # fmt: skip
+        )
         rows.append(row)
         output.item(row, placement.error)
     for error in found.errors:

@@ -34,13 +34,20 @@ from kgtool.text import counted, escape
     "kgtool delete --regex 'test-[0-9]+' --exclude test-1 --yes --reason cleanup",
 )
 @group_options
-@flag("--force", "Also groups of other types (share, streams, connect), and with a transaction "
-      "pending.")  # fmt: skip
+@flag(
+    "--force",
+    "Also groups of other types (share, streams, connect), and with a transaction pending.",
+)
 @change_options(all_or_nothing=True)
 def command(
-    settings: Settings, output: Output, selection: Selection, force: bool, all_or_nothing: bool,
-    dry_run: bool, yes: bool,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    force: bool,
+    all_or_nothing: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Delete groups that have no members."""
     selection.check("delete")
     confirm.require(yes, dry_run)
@@ -113,9 +120,12 @@ class _DeleteRun(NamedTuple):
         """Plan the deletion: of nothing, if anything fails and all or nothing was asked for."""
         with Meter(self.output, "Looking", len(groups)) as meter:
             looked = deletion.plan_deletions(
-                self.session.cluster, groups, force=self.force, hidden=self.hidden,
+                self.session.cluster,
+                groups,
+                force=self.force,
+                hidden=self.hidden,
                 on_rows=lambda rows: meter.add(len(rows)),
-            )  # fmt: skip
+            )
             plan: deletion.DeletionPlan = self.session.run(looked)
         # Groups that were not found are errors already, and in no plan.
         if self.all_or_nothing and (self.output.errors or any(map(has_failed, plan.rows))):
@@ -127,9 +137,13 @@ class _DeleteRun(NamedTuple):
         self.hidden.warn(_open_groups(plan))
         _report(self.output, plan.rows, is_preview=True)
         confirm.note_refusal(
-            self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
+            self.session,
+            self.output,
+            list(plan.agreed),
+            plan.offsets,
+            removes=True,
             is_blind=self.hidden.is_blind,
-        )  # fmt: skip
+        )
 
     def delete(
         self, groups: Sequence[str], agreed: Mapping[str, int] | None = None, *, yes: bool
@@ -152,11 +166,16 @@ class _DeleteRun(NamedTuple):
             def delete(part: list[str]) -> list[GroupDeletion]:
                 return session.run(
                     deletion.delete_groups(
-                        session.cluster, part, agreed=agreed, force=self.force,
-                        all_or_nothing=self.all_or_nothing, before_change=change.before,
-                        hidden=self.hidden, on_rows=report,
+                        session.cluster,
+                        part,
+                        agreed=agreed,
+                        force=self.force,
+                        all_or_nothing=self.all_or_nothing,
+                        before_change=change.before,
+                        hidden=self.hidden,
+                        on_rows=report,
                     )
-                )  # fmt: skip
+                )
 
             def count() -> tuple[list[str], int]:
                 plan = self.plan(groups)
@@ -166,9 +185,10 @@ class _DeleteRun(NamedTuple):
             if agreed is None:
                 change.foresee(count)
             done = canary.run(
-                list(groups), delete,
+                list(groups),
+                delete,
                 lambda group: GroupDeletion(group, "not-reached", not_reached(group)),
-            )  # fmt: skip
+            )
         return change, done
 
 

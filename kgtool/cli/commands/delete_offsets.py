@@ -41,9 +41,7 @@ from kgtool.text import counted, escape, listed
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
 
-_PREVIEW = (
-    GROUP, TOPIC, PARTITION, Column("offset", "CURRENT-OFFSET"), Column("lag", "LAG"),
-)  # fmt: skip
+_PREVIEW = (GROUP, TOPIC, PARTITION, Column("offset", "CURRENT-OFFSET"), Column("lag", "LAG"))
 
 
 @declare(
@@ -54,13 +52,21 @@ _PREVIEW = (
 )
 @group_options
 @topics_option("A topic, or some of its partitions; repeatable.")
-@flag("--force", "Also groups of other protocol types (connect), and offsets with a transaction "
-      "pending.")  # fmt: skip
+@flag(
+    "--force",
+    "Also groups of other protocol types (connect), and offsets with a transaction pending.",
+)
 @change_options(all_or_nothing=True)
 def command(
-    settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
-    force: bool, all_or_nothing: bool, dry_run: bool, yes: bool,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    topics: Sequence[TopicSpec],
+    force: bool,
+    all_or_nothing: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Delete committed offsets of groups, active ones too (KIP-496)."""
     selection.check("delete-offsets")
     if not topics:
@@ -154,11 +160,15 @@ class _DeleteRun(NamedTuple):
         ends = self.session.run(deletion.ends_of(self.session.cluster, {at for _, at in places}))
         self.output.note_once("Committed offsets to delete:")
         found = [
-            {"group": group, **at._asdict(), "offset": value.offset,
-             "lag": lag(value.offset, ends[at])}
+            {
+                "group": group,
+                **at._asdict(),
+                "offset": value.offset,
+                "lag": lag(value.offset, ends[at]),
+            }
             for group, at in places
             if isinstance(value := plan.committed[group][at], CommittedOffset)
-        ]  # fmt: skip
+        ]
         self.output.note(draw(_PREVIEW, found), end="")
 
     def _warn(self, members: Mapping[str, int]) -> None:
@@ -216,16 +226,23 @@ class _DeleteRun(NamedTuple):
             batches.learn(len(names), sum(len(result.rows) for result in results))
 
     def _delete(
-        self, change: CommandChange, meter: Meter, groups: Sequence[str],
+        self,
+        change: CommandChange,
+        meter: Meter,
+        groups: Sequence[str],
         agreed: Mapping[str, Agreed] | None,
-    ) -> Iterator[bool]:  # fmt: skip
+    ) -> Iterator[bool]:
         """Yield for each group whether anything failed; its rows are reported, and not held."""
         batches = AdaptiveBatches(groups)
         while names := batches.next():
             deleting = deletion.delete_offsets(
-                self.session.cluster, dict.fromkeys(names, list(self.topics)), agreed=agreed,
-                force=self.force, all_or_nothing=self.all_or_nothing, before_change=change.before,
-            )  # fmt: skip
+                self.session.cluster,
+                dict.fromkeys(names, list(self.topics)),
+                agreed=agreed,
+                force=self.force,
+                all_or_nothing=self.all_or_nothing,
+                before_change=change.before,
+            )
             results: list[GroupOffsetDeletions] = list(self.session.run(deleting).values())
             for result in results:
                 change.results(result.rows)

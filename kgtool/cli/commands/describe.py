@@ -42,16 +42,24 @@ if TYPE_CHECKING:
 @option("--type type_", "TYPES", "Of those, only of these types: classic,consumer.")
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
-@repeatable("--state states", "[STATES]", "The state of each group; with a value (Empty,Dead,...) "
-            "only groups in these states.", is_flag=False, flag_value="")  # fmt: skip
+@repeatable(
+    "--state states",
+    "[STATES]",
+    "The state of each group; with a value (Empty,Dead,...) only groups in these states.",
+    is_flag=False,
+    flag_value="",
+)
 @flag("--verbose", "More columns: epochs, assignments.")
 @topics_option("Only these topics or partitions; repeatable.")
 @view_options
 @cluster_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, topics: tuple[TopicSpec, ...],
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    topics: tuple[TopicSpec, ...],
     **given: Any,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Show groups: committed offsets and lag, members, or state.
 
     STATUS is ok, or what is wrong: no-commit, beyond-end (committed past the end of the log, which

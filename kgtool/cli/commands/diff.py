@@ -45,13 +45,19 @@ _GROUPS_AT_ONCE = 250
 @name_options
 @option("--cluster-b", "HOST:PORT,...", "Compare with this cluster instead of a file B.")
 @option("--context-b", "NAME", "The same, by the name of its context.")
-@option("--command-config-b", "FILE", "The client configuration for --cluster-b.",
-        type=click.Path())  # fmt: skip
+@option(
+    "--command-config-b", "FILE", "The client configuration for --cluster-b.", type=click.Path()
+)
 @cluster_options(required=False)
 def command(
-    settings: Settings | None, output: Output, files: tuple[Path, ...], selection: Selection,
-    cluster_b: str | None, context_b: str | None, command_config_b: str | None,
-) -> int:  # fmt: skip
+    settings: Settings | None,
+    output: Output,
+    files: tuple[Path, ...],
+    selection: Selection,
+    cluster_b: str | None,
+    context_b: str | None,
+    command_config_b: str | None,
+) -> int:
     """Compare the offsets of two files, a file and a cluster, or two clusters.
 
     Two backups (A B), a backup and a cluster (A --bootstrap-server …), or two clusters
@@ -78,9 +84,12 @@ def command(
 
 
 def _sides(
-    stack: ExitStack, files: Sequence[Path], settings: Settings | None, other: Settings | None,
+    stack: ExitStack,
+    files: Sequence[Path],
+    settings: Settings | None,
+    other: Settings | None,
     selection: Selection,
-) -> tuple[Side, Side]:  # fmt: skip
+) -> tuple[Side, Side]:
     """Open both sides, files first."""
     opened = [FileSide(path, selection) for path in files]
     known = [one for one in (settings, other) if one is not None]

@@ -61,7 +61,6 @@ class FixConnection(NamedTuple):
     principal: str
 
 
-# fmt: off
 @declare(
     "doctor",
     "kgtool doctor",
@@ -69,20 +68,37 @@ class FixConnection(NamedTuple):
     "kgtool doctor --fail-on problem --ignore piling-up -o json",
 )
 @group_options
-@option("--within", "TIME", "Report offsets that expire within this time (default: 48h).",
-        type=duration(), default="48h")
-@option("--fail-on", "SEVERITY", "Exit with status 5 from this severity up: problem, warning "
-        "(default), note, none.", type=OneOf([*SEVERITIES, NEVER]), default="warning")
-@repeatable("--ignore ignored", "FINDING", "Skip findings of this kind (beyond-end, ghost-topic, "
-            "...); repeatable.",
-            type=OneOf(list(KINDS), "a word that kgtool doctor --findings shows"))
+@option(
+    "--within",
+    "TIME",
+    "Report offsets that expire within this time (default: 48h).",
+    type=duration(),
+    default="48h",
+)
+@option(
+    "--fail-on",
+    "SEVERITY",
+    "Exit with status 5 from this severity up: problem, warning (default), note, none.",
+    type=OneOf([*SEVERITIES, NEVER]),
+    default="warning",
+)
+@repeatable(
+    "--ignore ignored",
+    "FINDING",
+    "Skip findings of this kind (beyond-end, ghost-topic, ...); repeatable.",
+    type=OneOf(list(KINDS), "a word that kgtool doctor --findings shows"),
+)
 @flag("--findings", "List the kinds of findings and what they mean; needs no cluster.")
 @cluster_options(required=False)
-# fmt: on
 def command(
-    settings: Settings | None, output: Output, selection: Selection, within: int, fail_on: str,
-    ignored: tuple[str, ...], findings: bool,
-) -> int:  # fmt: skip
+    settings: Settings | None,
+    output: Output,
+    selection: Selection,
+    within: int,
+    fail_on: str,
+    ignored: tuple[str, ...],
+    findings: bool,
+) -> int:
     """Find what is wrong with groups, and the command that fixes it.
 
     Without a selection the brokers and __consumer_offsets are checked too. Groups are those that
@@ -119,8 +135,7 @@ def _connection(settings: Settings) -> FixConnection:
     """Return how the suggested commands reach the cluster, and this login's principal."""
     given = given_connection()
     given.pop("timeout", None)
-    own = (word for name, value in given.items()
-           for word in (f"--{name.replace('_', '-')}", value))  # fmt: skip
+    own = (word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value))
     brokers, config = addresses(settings.bootstrap), given.get("command_config")
     security, principal = settings.security, YOU
     login = security.sasl.login if security is not None and security.sasl is not None else None
@@ -131,9 +146,7 @@ def _connection(settings: Settings) -> FixConnection:
     return FixConnection(tuple(own), brokers, config, principal)
 
 
-def _examine(
-    settings: Settings, output: Output, selection: Selection, within_ms: int
-) -> Diagnosis:
+def _examine(settings: Settings, output: Output, selection: Selection, within_ms: int) -> Diagnosis:
     is_whole = selection.all_groups or not selection.is_given
 
     def generated(name: str) -> str | None:
@@ -195,9 +208,13 @@ def fix_of(finding: Finding, connection: FixConnection) -> tuple[str, ...]:
 
 def _row(finding: Finding, connection: FixConnection) -> dict[str, Any]:
     return build_row(
-        finding, DOCTOR, finding=finding.kind, message=_message(finding),
-        evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
-    )  # fmt: skip
+        finding,
+        DOCTOR,
+        finding=finding.kind,
+        message=_message(finding),
+        evidence=dict(finding.evidence),
+        fix=shlex.join(fix_of(finding, connection)) or None,
+    )
 
 
 def _message(finding: Finding) -> str:
@@ -293,9 +310,13 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
         return [text]
     words = text.lstrip()
     return wrap(
-        words, width, initial_indent=text[: -len(words)], subsequent_indent=indent,
-        break_on_hyphens=False, break_long_words=False,
-    )  # fmt: skip
+        words,
+        width,
+        initial_indent=text[: -len(words)],
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _command(words: Iterable[str], width: int) -> Iterator[str]:

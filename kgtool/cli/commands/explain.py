@@ -174,8 +174,12 @@ def _row(found: Explanation) -> dict[str, Any]:
             for member in group.members
         ],
         "topics": [
-            build_row(use, EXPLAIN_TOPIC, holders=[member.member_id for member in use.holders],
-               **{"delete-offsets": _action(use.refusal)})
+            build_row(
+                use,
+                EXPLAIN_TOPIC,
+                holders=[member.member_id for member in use.holders],
+                **{"delete-offsets": _action(use.refusal)},
+            )
             for use in found.topics
         ],
         "offsets": [offset_row(found, partition) for partition in found.committed]
@@ -193,7 +197,7 @@ def _row(found: Explanation) -> dict[str, Any]:
         "removals_since_ms": past.begin_ms if past else None,
         "missing_acls": [acl._asdict() for acl in found.missing],
         "next": next_commands(found),
-    }  # fmt: skip
+    }
 
 
 def _action(error: ItemError | None) -> dict[str, Any]:
@@ -252,10 +256,12 @@ def _absence(found: Explanation) -> str:
 
 def _members(group: GroupDescription, width: int | None) -> str:
     columns = (
-        Column("client_id", "CLIENT-ID", NAME), Column("host", "HOST", NAME),
-        Column("instance_id", "GROUP-INSTANCE-ID", NAME), Column("owns", "#PARTITIONS"),
+        Column("client_id", "CLIENT-ID", NAME),
+        Column("host", "HOST", NAME),
+        Column("instance_id", "GROUP-INSTANCE-ID", NAME),
+        Column("owns", "#PARTITIONS"),
         Column("subscribes", "SUBSCRIBES-TO", NAME),
-    )  # fmt: skip
+    )
     rows = [
         build_row(member, columns, owns=member.partition_count, subscribes=_subscription(member))
         for member in group.members
@@ -272,9 +278,11 @@ def _subscription(member: Member) -> str:
 
 def _topics(found: Explanation, width: int | None) -> str:
     columns = (
-        Column("topic", "TOPIC", NAME), Column("offsets", "OFFSETS"),
-        Column("held", "HELD-BY", NAME), Column("delete", "DELETE-OFFSETS", NAME),
-    )  # fmt: skip
+        Column("topic", "TOPIC", NAME),
+        Column("offsets", "OFFSETS"),
+        Column("held", "HELD-BY", NAME),
+        Column("delete", "DELETE-OFFSETS", NAME),
+    )
     rows = []
     for use in found.topics:
         verdict = _verdict(use.refusal) if use.offsets else None
@@ -335,10 +343,13 @@ def _actions(found: Explanation) -> str:
     if not found.exists:
         return ""
     refusals = {"delete": found.delete_refusal, "reset-offsets": found.reset_refusal}
-    return _section("What kgtool can do now", [
-        f"{name}: {escape(_verdict(error) + ('' if error is None else hint_of(error)))}"
-        for name, error in refusals.items()
-    ])  # fmt: skip
+    return _section(
+        "What kgtool can do now",
+        [
+            f"{name}: {escape(_verdict(error) + ('' if error is None else hint_of(error)))}"
+            for name, error in refusals.items()
+        ],
+    )
 
 
 def _past(found: Explanation, width: int | None) -> str:
@@ -349,8 +360,10 @@ def _past(found: Explanation, width: int | None) -> str:
     if not past.removals:
         return "" if found.exists else f"The log does not mention it{since}.\n"
     columns = (
-        Column("at", "REMOVED-AT"), Column("what", "WHAT", NAME), Column("cause", "WHY", NAME),
-    )  # fmt: skip
+        Column("at", "REMOVED-AT"),
+        Column("what", "WHAT", NAME),
+        Column("cause", "WHY", NAME),
+    )
     rows = [
         {
             "at": moment(row.removed_at_ms),

@@ -27,10 +27,20 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
     "kgtool analyze offsets",
     "kgtool export --out offsets-parquet --format parquet",
 )
-@option("--out", "DIR", "A new folder, or that of an interrupted export to finish.",
-        required=True, type=FILE)  # fmt: skip
-@option("--format format_", None, "segments (default): the broker's own bytes; parquet: one "
-        "decoded row per record.", type=OneOf(FORMATS), default=SEGMENTS)  # fmt: skip
+@option(
+    "--out",
+    "DIR",
+    "A new folder, or that of an interrupted export to finish.",
+    required=True,
+    type=FILE,
+)
+@option(
+    "--format format_",
+    None,
+    "segments (default): the broker's own bytes; parquet: one decoded row per record.",
+    type=OneOf(FORMATS),
+    default=SEGMENTS,
+)
 @cluster_options()
 def command(out: Path, format_: str, settings: Settings, output: Output) -> None:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.
@@ -52,9 +62,12 @@ def command(out: Path, format_: str, settings: Settings, output: Output) -> None
     directory = ExportDirectory(out)
     with open_session(settings, progress=True) as session:
         meter = Meter(
-            output, "Exporting", unit=BYTES, count=lambda: directory.bytes,
+            output,
+            "Exporting",
+            unit=BYTES,
+            count=lambda: directory.bytes,
             part=lambda: directory.part,
-        )  # fmt: skip
+        )
         with meter:
             try:
                 done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
@@ -128,6 +141,13 @@ def _row(
     output: Output, out: Path, begun: float, partitions: int, size: int, resumed: bool
 ) -> float:
     seconds = time.monotonic() - begun
-    output.row({"path": str(out), "partitions": partitions, "bytes": size, "resumed": resumed,
-                "seconds": round(seconds, 3)})  # fmt: skip
+    output.row(
+        {
+            "path": str(out),
+            "partitions": partitions,
+            "bytes": size,
+            "resumed": resumed,
+            "seconds": round(seconds, 3),
+        }
+    )
     return seconds

@@ -15,28 +15,46 @@ from kgtool.errors import KgError, UsageError
 LISTEN = "127.0.0.1:9308"
 
 
-# fmt: off
 @declare(
     "exporter",
     "kgtool exporter",
     "kgtool exporter --listen 0.0.0.0:9308 --token-file /run/secrets/token",
     "kgtool exporter --match 'billing-*' --time-lag --interval 30s",
 )
-@option("--listen", "HOST:PORT", default=LISTEN,
-        text=f"Where to listen (default: {LISTEN}); others need --token-file.")
+@option(
+    "--listen",
+    "HOST:PORT",
+    default=LISTEN,
+    text=f"Where to listen (default: {LISTEN}); others need --token-file.",
+)
 @option("--token-file", "FILE", "The bearer token that scrapes must send.", type=click.Path())
-@option("--interval", "TIME", "How often to look at the cluster (default: 60s).",
-        type=duration(), default="60s")
-@option("--within", "TIME", "Count offsets that expire within that time as findings (default: "
-        "48h).", type=duration(), default="48h")
+@option(
+    "--interval",
+    "TIME",
+    "How often to look at the cluster (default: 60s).",
+    type=duration(),
+    default="60s",
+)
+@option(
+    "--within",
+    "TIME",
+    "Count offsets that expire within that time as findings (default: 48h).",
+    type=duration(),
+    default="48h",
+)
 @flag("--time-lag", "Also lag in time: reads one record for each partition that lags.")
 @filter_options
 @cluster_options()
-# fmt: on
 def command(
-    settings: Settings, output: Output, selection: Selection, listen: str,
-    token_file: str | None, interval: int, within: int, time_lag: bool,
-) -> int:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    listen: str,
+    token_file: str | None,
+    interval: int,
+    within: int,
+    time_lag: bool,
+) -> int:
     """Serve metrics of all groups to Prometheus.
 
     Lag, expiry, states and findings of consumer groups: /metrics has the names of describe

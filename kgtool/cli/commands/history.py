@@ -21,8 +21,11 @@ from kgtool.text import counted
 
 
 @declare("history", "kgtool history", "kgtool history --prune 90d --dry-run")
-@option("--prune", "AGE", "Remove journals older than this, such as 90d; their changes can no "
-        "longer be undone.")  # fmt: skip
+@option(
+    "--prune",
+    "AGE",
+    "Remove journals older than this, such as 90d; their changes can no longer be undone.",
+)
 @flag("--dry-run", "With --prune: show what would be removed.")
 @connection_params
 @output_options
@@ -42,13 +45,19 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
         found = _prune(output, found, now_ms() - age_ms, dry_run)
     for entry in found:
         output.item(build_row(entry, HISTORY))
-    show_table(output, HISTORY_TEXT, [
-        build_row(
-            entry, HISTORY_TEXT, reason=entry.header.get("reason"),
-            by=f"{entry.header.get('user')}@{entry.header.get('host')}",
-        )
-        for entry in found
-    ])  # fmt: skip
+    show_table(
+        output,
+        HISTORY_TEXT,
+        [
+            build_row(
+                entry,
+                HISTORY_TEXT,
+                reason=entry.header.get("reason"),
+                by=f"{entry.header.get('user')}@{entry.header.get('host')}",
+            )
+            for entry in found
+        ],
+    )
     if not found and age_ms is None:
         output.note(f"Nothing has been changed from this machine yet: no journal in {folder}.")
 

@@ -47,9 +47,14 @@ from kgtool.text import counted
 @flag("--join", "Join and leave groups whose clock runs from when they became Empty.")
 @change_options(all_or_nothing=True)
 def command(
-    settings: Settings, output: Output, selection: Selection, join: bool, all_or_nothing: bool,
-    dry_run: bool, yes: bool,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    join: bool,
+    all_or_nothing: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Keep committed offsets for another full retention.
 
     Where an offset's clock runs from its commit, the same offset is committed again: standalone

@@ -61,15 +61,28 @@ class ListOptions(NamedTuple):
     "kgtool list --columns group,state --sort state",
     "kgtool list --expiring-within 48h -o csv > expiring.csv",
 )
-@option("--state", "[STATES]", "Only groups in these states (Stable,Empty,...; any case).",
-        is_flag=False, flag_value="")  # fmt: skip
-@option("--type type_", "[TYPES]", "Only groups of these types (classic,consumer,share,streams).",
-        is_flag=False, flag_value="")  # fmt: skip
+@option(
+    "--state",
+    "[STATES]",
+    "Only groups in these states (Stable,Empty,...; any case).",
+    is_flag=False,
+    flag_value="",
+)
+@option(
+    "--type type_",
+    "[TYPES]",
+    "Only groups of these types (classic,consumer,share,streams).",
+    is_flag=False,
+    flag_value="",
+)
 @repeatable("--group", "GROUP", "Only this group, by its exact name; repeatable.", type=Name())
 @filter_options
 @positions
-@option("--expiring-within", "TIME", "Only groups that lose offsets within that time (48h, 7d): "
-        "exit status 5 if there is any.")  # fmt: skip
+@option(
+    "--expiring-within",
+    "TIME",
+    "Only groups that lose offsets within that time (48h, 7d): exit status 5 if there is any.",
+)
 @option("--columns", "NAME,...", "Only these columns, in this order.")
 @option("--sort", "NAME", "Sort by a column (default: group).")
 @cluster_options()
@@ -197,8 +210,12 @@ def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[di
     ]
     if due:
         first, rule = min(due, key=lambda pair: pair[0])
-        yield {**group._asdict(), "expiring_offsets": len(due), "expires_at_ms": first,
-               "rule": rule}  # fmt: skip
+        yield {
+            **group._asdict(),
+            "expiring_offsets": len(due),
+            "expires_at_ms": first,
+            "rule": rule,
+        }
 
 
 def _questions(session: Session, output: Output, groups: Sequence[GroupListing]) -> list[Question]:

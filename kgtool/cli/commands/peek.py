@@ -41,23 +41,47 @@ class PeekOptions(NamedTuple):
     "kgtool peek billing --topic payments -o ndjson | jq .value",
 )
 @group_arguments
-@topics_option("A topic, or some of its partitions; repeatable (default: all that have a "
-               "committed offset).")  # fmt: skip
-@option("--before", "N", "Records before the offset: what was read last (default: 5).",
-        type=number(0, 10_000), default=5)  # fmt: skip
-@option("--after", "N", "Records from the offset on: what is read next (default: 5).",
-        type=number(0, 10_000), default=5)  # fmt: skip
-@option("--format format_", None,
-        "How to show keys and values; auto (default): as text if they are.",
-        type=OneOf(FORMATS), default="auto")  # fmt: skip
+@topics_option(
+    "A topic, or some of its partitions; repeatable (default: all that have a committed offset)."
+)
+@option(
+    "--before",
+    "N",
+    "Records before the offset: what was read last (default: 5).",
+    type=number(0, 10_000),
+    default=5,
+)
+@option(
+    "--after",
+    "N",
+    "Records from the offset on: what is read next (default: 5).",
+    type=number(0, 10_000),
+    default=5,
+)
+@option(
+    "--format format_",
+    None,
+    "How to show keys and values; auto (default): as text if they are.",
+    type=OneOf(FORMATS),
+    default="auto",
+)
 @option("--key-format", None, "Only the keys.", type=OneOf(FORMATS))
-@flag("--read-committed --committed read_committed",
-      "Without records of open or aborted transactions.")  # fmt: skip
+@flag(
+    "--read-committed --committed read_committed",
+    "Without records of open or aborted transactions.",
+)
 @cluster_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
-    before: int, after: int, format_: str, key_format: str | None, read_committed: bool,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    topics: Sequence[TopicSpec],
+    before: int,
+    after: int,
+    format_: str,
+    key_format: str | None,
+    read_committed: bool,
+) -> None:
     """Show the records around a committed offset.
 
     `->` marks the record that the group reads next. Records are decompressed; text is shown only
@@ -100,9 +124,12 @@ def _peek(
 ) -> None:
     try:
         reading = read_around(
-            session.cluster, place, options.before, options.after,
+            session.cluster,
+            place,
+            options.before,
+            options.after,
             committed_only=options.committed_only,
-        )  # fmt: skip
+        )
         records = session.run(reading)
     except KgError as error:
         if isinstance(error, BrokerError):  # say which ACL is missing
@@ -141,10 +168,18 @@ def _row(
         shown, encoding = decoded(raw, "hex" if options.values == "hex" else "auto")
         headers.append({"name": name, "value": shown, "encoding": encoding})
     return build_row(
-        record, PEEK, group=group, **place.partition._asdict(), committed_offset=place.offset,
-        is_next=is_next, key=key, key_encoding=key_encoding, value=value,
-        value_encoding=value_encoding, headers=headers,
-    )  # fmt: skip
+        record,
+        PEEK,
+        group=group,
+        **place.partition._asdict(),
+        committed_offset=place.offset,
+        is_next=is_next,
+        key=key,
+        key_encoding=key_encoding,
+        value=value,
+        value_encoding=value_encoding,
+        headers=headers,
+    )
 
 
 def decoded(raw: bytes | None, format_: str) -> tuple[Any, str | None]:

@@ -35,7 +35,6 @@ NO_UNDO = (
 )
 
 
-# fmt: off
 @declare(
     "remove-members",
     "kgtool remove-members billing --instance-id billing-3",
@@ -43,20 +42,28 @@ NO_UNDO = (
     "kgtool remove-members billing --all --wait-empty 60s --yes",
 )
 @group_arguments
-@repeatable("--instance-id instance_ids", "ID",
-            "A static member, by its group.instance.id; repeatable.")
-@repeatable("--member-id member_ids", "ID",
-            "A member, by the id that describe --members shows; repeatable.")
+@repeatable(
+    "--instance-id instance_ids", "ID", "A static member, by its group.instance.id; repeatable."
+)
+@repeatable(
+    "--member-id member_ids", "ID", "A member, by the id that describe --members shows; repeatable."
+)
 @repeatable("--client-id client_ids", "ID", "All members with this client.id; repeatable.")
 @flag("--all all_members", "All members.")
-@option("--wait-empty", "TIME",
-        "Then wait up to this long (60s, 5m) for the groups to become empty.")
+@option(
+    "--wait-empty", "TIME", "Then wait up to this long (60s, 5m) for the groups to become empty."
+)
 @change_options(all_or_nothing=True)
-# fmt: on
 def command(
-    settings: Settings, output: Output, selection: Selection, wait_empty: str | None,
-    all_or_nothing: bool, dry_run: bool, yes: bool, **chosen: Any,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    wait_empty: str | None,
+    all_or_nothing: bool,
+    dry_run: bool,
+    yes: bool,
+    **chosen: Any,
+) -> None:
     """Remove members from a group: stuck, static and departed ones.
 
     Members block a reset, an undo or a deletion. A static member stays for its session timeout
@@ -111,9 +118,12 @@ def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
 
 
 def _remove(
-    session: Session, output: Output, found: Sequence[GroupRemovals], yes: bool,
+    session: Session,
+    output: Output,
+    found: Sequence[GroupRemovals],
+    yes: bool,
     all_or_nothing: bool,
-) -> list[GroupRemovals]:  # fmt: skip
+) -> list[GroupRemovals]:
     rows = [_row(row) for group in found for row in group.rows]
     names = [group.group for group in found]
     output.note("Members to remove:")
@@ -131,9 +141,7 @@ def _remove(
             return session.run(removing)
 
         change.lock(names)
-        removed = canary.run(
-            found, remove, rows_not_reached, lambda done: _report(output, done)
-        )  # fmt: skip
+        removed = canary.run(found, remove, rows_not_reached, lambda done: _report(output, done))
     change.say()
     return removed
 
@@ -157,8 +165,10 @@ def _wait(session: Session, output: Output, groups: list[str], seconds: float) -
         output.note("No members are left. Running clients rejoin within seconds.")
     for group in busy:
         error = ItemError(
-            Target(group=group.group), None, "NON_EMPTY_GROUP",
+            Target(group=group.group),
+            None,
+            "NON_EMPTY_GROUP",
             f"Group '{group.group}' is still {group.state}. {members(group)}",
             "Their clients are running and rejoin: stop them.",
-        )  # fmt: skip
+        )
         output.failed(error, row=_empty(group, error))

@@ -45,9 +45,12 @@ from kgtool.protocol.schema import Field, changes
 from kgtool.text import counted
 
 GOES_TO = {
-    "any": "any broker", "all": "every broker", "coordinator": "coordinator",
-    "leader": "leader", "controller": "controller",
-}  # fmt: skip
+    "any": "any broker",
+    "all": "every broker",
+    "coordinator": "coordinator",
+    "leader": "leader",
+    "controller": "controller",
+}
 
 
 class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
@@ -90,8 +93,12 @@ class RequestOptions(NamedTuple):
 )
 @click.argument("api", required=False, type=Api(), metavar="API")
 @option("--body", "JSON|@FILE|-", "The request: JSON, a file, or stdin.")
-@option("--version --api-version version", "N", "The API's version (default: the highest that both "
-        "sides speak).", type=number(0, 32767))  # fmt: skip
+@option(
+    "--version --api-version version",
+    "N",
+    "The API's version (default: the highest that both sides speak).",
+    type=number(0, 32767),
+)
 @option("--broker", "ID", "Send it to this broker instead of the usual one.", type=number(0))
 @flag("--hex", "Also show the bytes of request and response.")
 @flag("--list list_", "Show all APIs that kgtool knows.")
@@ -100,9 +107,14 @@ class RequestOptions(NamedTuple):
 @consent_options
 @cluster_options(required=False)
 def command(
-    settings: Settings | None, output: Output, api: str | None, list_: bool, schema: bool,
-    body: str | None, **given: Any,
-) -> None:  # fmt: skip
+    settings: Settings | None,
+    output: Output,
+    api: str | None,
+    list_: bool,
+    schema: bool,
+    body: str | None,
+    **given: Any,
+) -> None:
     """Send one raw Kafka request, and show the response.
 
     The body is JSON with the names of Kafka's message JSON (--schema shows them; groupId and

@@ -76,19 +76,21 @@ class ResetOptions(NamedTuple):
     "kgtool reset-offsets --group billing-eu --like billing --create --execute",
 )
 @group_options
-@repeatable("--topic", "TOPIC[:0,1]", "A topic, or some of its partitions; repeatable.",
-            type=TOPIC)  # fmt: skip
+@repeatable("--topic", "TOPIC[:0,1]", "A topic, or some of its partitions; repeatable.", type=TOPIC)
 @flag("--all-topics", "Every partition with a committed offset.")
 @flag("--to-earliest", "To the start of the log.")
 @flag("--to-latest", "To the end of the log.")
 @flag("--to-current", "To where it is; skips partitions never committed.")
 @option("--to-offset", "N", "To this offset, clamped to the log.")
 @option("--shift-by", "N", "By N records (negative: back), clamped to the log.")
-@option("--to-datetime", "TIME", "To the first record from this time on: 2023-11-14T22:18:20Z "
-        "(no zone: UTC), 1700000300000 (ms since the epoch), now-2h30m.")  # fmt: skip
+@option(
+    "--to-datetime",
+    "TIME",
+    "To the first record from this time on: 2023-11-14T22:18:20Z "
+    "(no zone: UTC), 1700000300000 (ms since the epoch), now-2h30m.",
+)
 @option("--by-duration", "DURATION", "To the first record newer than DURATION: 1d12h, P1D.")
-@option("--from-file", "FILE", "To the offsets of a CSV file (see --export).",
-        type=click.Path())  # fmt: skip
+@option("--from-file", "FILE", "To the offsets of a CSV file (see --export).", type=click.Path())
 @option("--like", "GROUP", "To where another group is: all of it, or --topic.", type=Name())
 @flag("--execute", "Do it; without it, this is a dry run.")
 @flag("--export", "Print CSV that --from-file reads.")
@@ -201,10 +203,15 @@ class _ResetRun:
     """One run of the command; memory holds one batch of what it plans and does."""
 
     def __init__(
-        self, session: Session, output: Output, options: ResetOptions, groups: Sequence[str],
-        plan: ChangePlan[GroupReset], kafka_rows: DiskList[list[reset_report.KafkaRow]],
+        self,
+        session: Session,
+        output: Output,
+        options: ResetOptions,
+        groups: Sequence[str],
+        plan: ChangePlan[GroupReset],
+        kafka_rows: DiskList[list[reset_report.KafkaRow]],
         table: TableStream,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._session = session
         self._output = output
         self._options = options
@@ -279,9 +286,13 @@ class _ResetRun:
         if not self._output.is_kafka_form:
             question = f"Reset {counted(self._plan.offsets, 'committed offset')}?"
             confirm.ask(
-                self._session, self._output, question, self._options.yes,
-                groups=self._plan.groups, offsets=self._plan.offsets,
-            )  # fmt: skip
+                self._session,
+                self._output,
+                question,
+                self._options.yes,
+                groups=self._plan.groups,
+                offsets=self._plan.offsets,
+            )
 
     # -- changing -------------------------------------------------------------------------
 
@@ -296,9 +307,12 @@ class _ResetRun:
 
         def execute(part: list[GroupReset]) -> list[GroupReset]:
             writing = execute_resets(
-                session.cluster, part, force=options.force,
-                all_or_nothing=options.all_or_nothing, before_change=change.before,
-            )  # fmt: skip
+                session.cluster,
+                part,
+                force=options.force,
+                all_or_nothing=options.all_or_nothing,
+                before_change=change.before,
+            )
             done: list[GroupReset] = session.run(writing)
             for group in done:
                 change.results(group.rows)

@@ -46,15 +46,25 @@ from kgtool.model import ItemError, Target, TopicSpec
 @flag("--by-time", "By the times of a backup --times: may repeat records, skips none.")
 @option("--checkpoints", "TOPIC", "By MirrorMaker's checkpoints: SOURCE.checkpoints.internal.")
 @flag("--create/--no-create", "Create missing groups.", default=True, show_default=True)
-@flag("--verify/--no-verify", "Read back what was written, and compare.",
-      default=True, show_default=True)  # fmt: skip
+@flag(
+    "--verify/--no-verify",
+    "Read back what was written, and compare.",
+    default=True,
+    show_default=True,
+)
 @flag("--force", "Even if the cluster or topic differs, or the offset is out of range.")
 @living_options
 @change_options()
 def command(
-    settings: Settings, output: Output, file: Path, selection: Selection,
-    topics: tuple[TopicSpec, ...], by_time: bool, checkpoints: str | None, **given: Any,
-) -> None:  # fmt: skip
+    settings: Settings,
+    output: Output,
+    file: Path,
+    selection: Selection,
+    topics: tuple[TopicSpec, ...],
+    by_time: bool,
+    checkpoints: str | None,
+    **given: Any,
+) -> None:
     """Restore the committed offsets of groups from a backup.
 
     All groups of FILE, or those that --group, --match, --regex and --exclude choose by their name

@@ -50,8 +50,12 @@ def command() -> None:
     "--kafka-version version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=OneOf(VERSIONS)
 )
 @repeatable("--config", "KEY=VALUE", "Broker configuration; repeatable.", type=PAIR)
-@option("--dir directory", "DIR", "Where the data goes (default: the user's state folder).",
-        type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
+@option(
+    "--dir directory",
+    "DIR",
+    "Where the data goes (default: the user's state folder).",
+    type=click.Path(path_type=Path, file_okay=False),
+)
 @name_option
 @output_options
 def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: Any) -> None:

@@ -45,18 +45,27 @@ LAST = "last"
 
 def living_options(function: Any) -> Any:
     """Add the options about groups that have members, and ``--all-or-nothing``."""
-    return all_or_nothing_option(added(
-        function,
-        flag("--as-member", "Commit in a member's name for groups that have members."),
-        option("--wait-empty", "TIME",
-               "Wait up to this long (60s, 5m) for the groups to become empty."),
-    ))  # fmt: skip
+    return all_or_nothing_option(
+        added(
+            function,
+            flag("--as-member", "Commit in a member's name for groups that have members."),
+            option(
+                "--wait-empty",
+                "TIME",
+                "Wait up to this long (60s, 5m) for the groups to become empty.",
+            ),
+        )
+    )
 
 
 @declare("undo", "kgtool undo last --dry-run", "kgtool undo last --wait-empty 60s")
 @click.argument("journal", required=False, metavar="[ID|last]")
-@option("--from path", "FILE|URL", "A journal's file, or URL/ID of its --journal-copy.",
-        type=click.Path())  # fmt: skip
+@option(
+    "--from path",
+    "FILE|URL",
+    "A journal's file, or URL/ID of its --journal-copy.",
+    type=click.Path(),
+)
 @flag("--force", "Even if somebody committed since, or topic or log changed.")
 @living_options
 @change_options(required=False)
@@ -90,9 +99,12 @@ def command(
 
 
 def _run(
-    settings: Settings | None, output: Output, entry: history.JournalEntry | None,
-    options: RestoreOptions, url: str | None,
-) -> None:  # fmt: skip
+    settings: Settings | None,
+    output: Output,
+    entry: history.JournalEntry | None,
+    options: RestoreOptions,
+    url: str | None,
+) -> None:
     with open_session(settings or _where(entry), progress=True) as session:
         session.connect()
         output.begin(RESTORE, session.cluster_id)
@@ -146,9 +158,14 @@ def _undo(
         changes = history.changed_configs(entry.path)
         items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
         has_failed, journal_id = alter_configs(
-            session, output, items, "Restore {}?", dry_run=options.dry_run, yes=options.yes,
+            session,
+            output,
+            items,
+            "Restore {}?",
+            dry_run=options.dry_run,
+            yes=options.yes,
             undoes=entry.id,
-        )  # fmt: skip
+        )
     else:
         restore = Restore(session, output, options, lambda: desired_groups(entry.path), entry.id)
         restore.run()

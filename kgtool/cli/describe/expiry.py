@@ -67,9 +67,11 @@ def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:
     lines = []
     for broker in dict.fromkeys(brokers):
         if broker is not None and broker.retention_ms is not None:
-            every = "" if broker.interval_ms is None else (
-                f", checked every {duration(broker.interval_ms)}"
-            )  # fmt: skip
+            every = (
+                ""
+                if broker.interval_ms is None
+                else (f", checked every {duration(broker.interval_ms)}")
+            )
             lines.append(
                 f"Offsets are kept for {duration(broker.retention_ms)}{every}, by the rules of "
                 f"brokers {broker.rules.brokers}. Times are UTC."

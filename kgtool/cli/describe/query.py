@@ -31,9 +31,13 @@ class DescribedGroup:
     """
 
     def __init__(
-        self, description: GroupDescription, errors: list[ItemError], records: Sequence[Any],
-        make_row: Callable[[OffsetRow], Row] | None = None, view: View | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        description: GroupDescription,
+        errors: list[ItemError],
+        records: Sequence[Any],
+        make_row: Callable[[OffsetRow], Row] | None = None,
+        view: View | None = None,
+    ) -> None:
         self.description, self.errors = description, errors
         self.records = self.shown = records
         if view is not None and view.narrows:

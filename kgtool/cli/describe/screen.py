@@ -20,11 +20,24 @@ UP, DOWN, PAGE_UP, PAGE_DOWN, TOP, END = "up", "down", "page up", "page down", "
 QUIT = "quit"
 MOST = 1 << 31
 _KEYS = {
-    b"\x1b[A": UP, b"\x1bOA": UP, b"k": UP, b"\x1b[B": DOWN, b"\x1bOB": DOWN, b"j": DOWN,
-    b"\x1b[5~": PAGE_UP, b"b": PAGE_UP, b"\x1b[6~": PAGE_DOWN, b" ": PAGE_DOWN,
-    b"\x1b[H": TOP, b"\x1b[1~": TOP, b"g": TOP, b"\x1b[F": END, b"\x1b[4~": END, b"G": END,
+    b"\x1b[A": UP,
+    b"\x1bOA": UP,
+    b"k": UP,
+    b"\x1b[B": DOWN,
+    b"\x1bOB": DOWN,
+    b"j": DOWN,
+    b"\x1b[5~": PAGE_UP,
+    b"b": PAGE_UP,
+    b"\x1b[6~": PAGE_DOWN,
+    b" ": PAGE_DOWN,
+    b"\x1b[H": TOP,
+    b"\x1b[1~": TOP,
+    b"g": TOP,
+    b"\x1b[F": END,
+    b"\x1b[4~": END,
+    b"G": END,
     b"q": QUIT,
-}  # fmt: skip
+}
 """Escape sequences of terminals; letters as in less."""
 
 
@@ -95,8 +108,14 @@ class Screen:
 
     def move(self, move: str) -> None:
         """Scroll the tables."""
-        steps = {UP: -1, DOWN: 1, PAGE_UP: 1 - self._room, PAGE_DOWN: self._room - 1,
-                 TOP: -self._above, END: MOST}  # fmt: skip
+        steps = {
+            UP: -1,
+            DOWN: 1,
+            PAGE_UP: 1 - self._room,
+            PAGE_DOWN: self._room - 1,
+            TOP: -self._above,
+            END: MOST,
+        }
         self._above = max(self._above + steps[move], 0)
         self._draw()
 

@@ -84,13 +84,19 @@ def _query_offsets(
 
     return [
         DescribedGroup(
-            one.description, one.errors,
-            [row for row in one.rows if not view.topics
-             or any(spec.covers(row.topic, row.partition) for spec in view.topics)],
-            partial(as_row, kind=one.description.type), view,
+            one.description,
+            one.errors,
+            [
+                row
+                for row in one.rows
+                if not view.topics
+                or any(spec.covers(row.topic, row.partition) for spec in view.topics)
+            ],
+            partial(as_row, kind=one.description.type),
+            view,
         )
         for one in everything
-    ]  # fmt: skip
+    ]
 
 
 def _show_offsets(output: Output, view: View, group: DescribedGroup) -> None:

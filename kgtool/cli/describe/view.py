@@ -21,22 +21,38 @@ _TABLES = {
     "by topic": groups.BY_TOPIC,
 }
 _OTHER_TABLES = {
-    ("share", "offsets"): groups.SHARE_OFFSETS, ("streams", "offsets"): groups.STREAMS_OFFSETS,
-    ("share", "members"): groups.SHARE_MEMBERS, ("streams", "members"): groups.STREAMS_MEMBERS,
-    ("share", "state"): groups.OTHER_STATES, ("streams", "state"): groups.OTHER_STATES,
-}  # fmt: skip
+    ("share", "offsets"): groups.SHARE_OFFSETS,
+    ("streams", "offsets"): groups.STREAMS_OFFSETS,
+    ("share", "members"): groups.SHARE_MEMBERS,
+    ("streams", "members"): groups.STREAMS_MEMBERS,
+    ("share", "state"): groups.OTHER_STATES,
+    ("streams", "state"): groups.OTHER_STATES,
+}
 _ROWS = {"offsets": groups.OFFSETS, "members": groups.MEMBERS, "state": groups.STATE}
-_VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_epoch",
-            "current_assignment", "target_epoch", "target_assignment", "upgraded",
-            "topology_epoch"}  # fmt: skip
+_VERBOSE = {
+    "leader_epoch",
+    "group_epoch",
+    "target_assignment_epoch",
+    "current_epoch",
+    "current_assignment",
+    "target_epoch",
+    "target_assignment",
+    "upgraded",
+    "topology_epoch",
+}
 """Columns of ``--verbose``."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
 """Columns that only ``--columns`` shows."""
 _IDENTITY = ("group", "topic", "partition", "consumer_id")
 """Columns that identify a row, where its table has them."""
 _RANGE = re.compile(r"\s*(>=|<=|>|<|=)\s*(\d{1,19})\s*", re.ASCII)
-_SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
-          "=": operator.eq}  # fmt: skip
+_SIGNS = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+}
 LagTest = Callable[[int | None], bool]
 
 
@@ -169,12 +185,22 @@ def build_view(
     known = _TABLES[f"by {by}" if by is not None else "totals" if given["totals"] else name]
     columns, sort = given["columns"], given["sort"]
     view = View(
-        name, given["verbose"], topics, given["lagging"], _lag_test(given["lag"]), by,
-        given["time_lag"], given["read_committed"], given["expiry"], given["totals"],
+        name,
+        given["verbose"],
+        topics,
+        given["lagging"],
+        _lag_test(given["lag"]),
+        by,
+        given["time_lag"],
+        given["read_committed"],
+        given["expiry"],
+        given["totals"],
         columns_of.parse(columns, known, "--columns") if columns is not None else (),
         columns_of.parse(sort, known, "--sort")[0] if sort is not None else None,
-        given["prometheus"], None if given["watch"] is None else given["watch"] / 1000, kafka_form,
-    )  # fmt: skip
+        given["prometheus"],
+        None if given["watch"] is None else given["watch"] / 1000,
+        kafka_form,
+    )
     asked = {column.key for column in (*view.columns, *([view.sort] if view.sort else ()))}
     return view._replace(
         time_lag=view.time_lag or "lag_ms" in asked,
@@ -184,8 +210,15 @@ def build_view(
 
 
 _OF_OFFSETS = (
-    "lagging", "lag", "by", "time_lag", "read_committed", "expiry", "totals", "prometheus",
-)  # fmt: skip
+    "lagging",
+    "lag",
+    "by",
+    "time_lag",
+    "read_committed",
+    "expiry",
+    "totals",
+    "prometheus",
+)
 
 
 def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> None:

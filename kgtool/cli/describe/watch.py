@@ -84,11 +84,18 @@ def _catch_up_ms(row: Row, produced: float | None, consumed: float | None) -> in
 
 _DELTAS = {"current_offset": "offset", "lag": "lag"}
 _NAMES = {
-    "member_id": "owner", "status": "status", "state": "state", "members": "members",
-    "assignment_strategy": "strategy", "coordinator": "coordinator", "group_epoch": "epoch",
-    "partitions": "partitions", "current_assignment": "assignment", "lagging": "lagging",
+    "member_id": "owner",
+    "status": "status",
+    "state": "state",
+    "members": "members",
+    "assignment_strategy": "strategy",
+    "coordinator": "coordinator",
+    "group_epoch": "epoch",
+    "partitions": "partitions",
+    "current_assignment": "assignment",
+    "lagging": "lagging",
     "topology_epoch": "topology",
-}  # fmt: skip
+}
 _CHANGE = CHANGE._replace(spare=RATES[0].spare - 1)
 """Hidden before the rates."""
 _LONG = {"owner", "assignment"}

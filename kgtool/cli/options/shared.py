@@ -82,35 +82,58 @@ def _combined(function: F, name: str, make: Callable[..., Any], *parts: str) -> 
 
 def topics_option(text: str) -> Callable[[F], F]:
     """Give a command ``topics``: the values of ``--topic``."""
-    return click.option("--topic", "topics", multiple=True, type=TOPIC,
-                        metavar="TOPIC[:0,1]", help=text)  # fmt: skip
+    return click.option(
+        "--topic", "topics", multiple=True, type=TOPIC, metavar="TOPIC[:0,1]", help=text
+    )
 
 
 def connection_params(function: F) -> F:
     """Declare the connection options."""
     return added(
         function,
-        option("--timeout", "TIME", "How long the whole command may take: 30s (default), 2m; 500 "
-               "is ms.", type=Parsed("duration", _timeout)),
+        option(
+            "--timeout",
+            "TIME",
+            "How long the whole command may take: 30s (default), 2m; 500 is ms.",
+            type=Parsed("duration", _timeout),
+        ),
         option("--context", "NAME", "A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
-        option("--command-config", "FILE",
-               "A Java properties file with the client's configuration.", type=click.Path()),
-        option("--bootstrap-server", "HOST:PORT,...",
-               "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
-    )  # fmt: skip
+        option(
+            "--command-config",
+            "FILE",
+            "A Java properties file with the client's configuration.",
+            type=click.Path(),
+        ),
+        option(
+            "--bootstrap-server",
+            "HOST:PORT,...",
+            "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).",
+        ),
+    )
 
 
 def output_params(function: F) -> F:
     """Declare the options of the run's ``Output``."""
     return added(
         function,
-        flag("--debug", "Show tracebacks, and every message to and from brokers.",
-             **_stored("is_debug")),
-        flag("--no-color", "Never use colours (also NO_COLOR).",
-             **_stored("use_color", lambda _: False)),
-        option("--output", None, "The format of the results (default: text).",
-               type=OneOf(FORMATS), **_stored("format")),
-    )  # fmt: skip
+        flag(
+            "--debug",
+            "Show tracebacks, and every message to and from brokers.",
+            **_stored("is_debug"),
+        ),
+        flag(
+            "--no-color",
+            "Never use colours (also NO_COLOR).",
+            **_stored("use_color", lambda _: False),
+        ),
+        option(
+            "--output",
+            None,
+            "The format of the results (default: text).",
+            type=OneOf(FORMATS),
+            **_stored("format"),
+        ),
+    )
 
 
 def cluster_options(*, required: bool = True) -> Callable[[F], F]:
@@ -134,8 +157,11 @@ def output_options(function: F) -> F:
 
 def view_options(function: F) -> F:
     """Add kgtool's own options of ``describe``: ``--lagging``, ``--columns``, ``--watch`` …"""
-    types = {"watch": duration(bare_ms=1000), "by": OneOf(("group", "topic")),
-             "prometheus": click.Path()}  # fmt: skip
+    types = {
+        "watch": duration(bare_ms=1000),
+        "by": OneOf(("group", "topic")),
+        "prometheus": click.Path(),
+    }
     return overviewed(function, VIEW_OPTIONS, types, metavars=True)
 
 
@@ -191,11 +217,13 @@ def selection_options(function: F) -> F:
         states = parse_choices(state, "state", STATES)
         return selection._replace(states=states, types=parse_choices(type_, "types", TYPES))
 
-    return name_options(added(
-        _combined(function, "selection", narrowed, "selection", "state", "type_"),
-        option("--type type_", "TYPES", "Of those, only of these types: classic,consumer."),
-        option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
-    ))  # fmt: skip
+    return name_options(
+        added(
+            _combined(function, "selection", narrowed, "selection", "state", "type_"),
+            option("--type type_", "TYPES", "Of those, only of these types: classic,consumer."),
+            option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
+        )
+    )
 
 
 _EXCLUDE = repeatable("--exclude", "GLOB", "But not groups whose name matches; repeatable.")
@@ -221,7 +249,7 @@ def name_options(function: F) -> F:
         repeatable("--match", "GLOB", "Groups whose name matches: * ? [a-z]; repeatable."),
         flag("--all-groups", "Every group that Kafka's own tool lists."),
         _GROUP,
-    )  # fmt: skip
+    )
 
 
 def filter_options(function: F) -> F:
@@ -230,18 +258,24 @@ def filter_options(function: F) -> F:
         _selecting(function),
         _EXCLUDE,
         option("--regex", "RE", "Only groups whose whole name matches (RE2)."),
-        repeatable("--match", "GLOB", "Only groups whose name matches, with * ? [a-z]; "
-                   "repeatable."),
-    )  # fmt: skip
+        repeatable(
+            "--match", "GLOB", "Only groups whose name matches, with * ? [a-z]; repeatable."
+        ),
+    )
 
 
 def positions(function: F) -> F:
     """Add a command's arguments, groups or patterns, to ``selection``; below ``name_options``."""
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-    return argument(_combined(
-        function, "selection", lambda words, selection: selection.with_arguments(words),
-        "words", "selection",
-    ))  # fmt: skip
+    return argument(
+        _combined(
+            function,
+            "selection",
+            lambda words, selection: selection.with_arguments(words),
+            "words",
+            "selection",
+        )
+    )
 
 
 def group_options(function: F) -> F:
@@ -265,9 +299,12 @@ def all_or_nothing_option(function: F) -> F:
     """Add ``--all-or-nothing``, which excludes ``--canary``."""
     return added(
         _combined(function, "all_or_nothing", check_canary, "all_or_nothing"),
-        flag("--all-or-nothing", "Do nothing unless all of it can be done; what fails later does "
-             "not take back the rest."),
-    )  # fmt: skip
+        flag(
+            "--all-or-nothing",
+            "Do nothing unless all of it can be done; what fails later does "
+            "not take back the rest.",
+        ),
+    )
 
 
 def check_canary(all_or_nothing: bool) -> bool:
@@ -289,24 +326,39 @@ def consent_options(function: F, reason: str = "Why, where a policy asks for it.
     return added(
         function,
         option("--reason", "TEXT", reason, **_stored("reason")),
-        option("--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.",
-               **_stored("confirm")),
+        option(
+            "--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.", **_stored("confirm")
+        ),
         flag("--yes", "Do not ask."),
-    )  # fmt: skip
+    )
 
 
 def change_params(function: F) -> F:
     """Declare the options of every change: ``--dry-run``, limits, and those that approve it."""
     limited = added(
         function,
-        option("--max-delete", "N", "Refuse to change more than N groups.",
-               type=number(0), **_stored("max_delete")),
-        option("--canary", "N", "N groups first; stop if one fails.",
-               type=number(1), **_stored("canary")),
+        option(
+            "--max-delete",
+            "N",
+            "Refuse to change more than N groups.",
+            type=number(0),
+            **_stored("max_delete"),
+        ),
+        option(
+            "--canary",
+            "N",
+            "N groups first; stop if one fails.",
+            type=number(1),
+            **_stored("canary"),
+        ),
         flag("--dry-run", "Show what would be done, and do nothing."),
-        option("--journal-copy", "URL", "Keep the journal there too: s3://...",
-               **_stored("journal_copy", _url)),
-    )  # fmt: skip
+        option(
+            "--journal-copy",
+            "URL",
+            "Keep the journal there too: s3://...",
+            **_stored("journal_copy", _url),
+        ),
+    )
     return consent_options(limited, "Why: kept in the journal.")
 
 

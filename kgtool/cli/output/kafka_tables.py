@@ -11,12 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from kgtool.cli.options.group_selection import java_order
 from kgtool.columns import Column, Row
 from kgtool.columns.groups import type_name
-from kgtool.model import (
-    GroupDescription,
-    ItemError,
-    OffsetDeletion,
-    OffsetRow,
-)
+from kgtool.model import GroupDescription, ItemError, OffsetDeletion, OffsetRow
 from kgtool.protocol.codes import CODES
 from kgtool.text import escape, shown
 
@@ -96,20 +91,31 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False) -> str:
     )
 
 
-_LEAST = {"group_instance_id": 17, "coordinator": 25, "current_assignment": 20,
-          "target_assignment": 20}  # fmt: skip
+_LEAST = {
+    "group_instance_id": 17,
+    "coordinator": 25,
+    "current_assignment": 20,
+    "target_assignment": 20,
+}
 """Least widths of columns as wide as their longest value, if not ``MIN_WIDTH``."""
 _SIZES = {
-    "partitions": 15, "current_epoch": 15, "target_epoch": 15, "upgraded": 0, "state": 20,
-    "assignment_strategy": 20, "group_epoch": 15, "target_assignment_epoch": 25, "members": 0,
-}  # fmt: skip
+    "partitions": 15,
+    "current_epoch": 15,
+    "target_epoch": 15,
+    "upgraded": 0,
+    "state": 20,
+    "assignment_strategy": 20,
+    "group_epoch": 15,
+    "target_assignment_epoch": 25,
+    "members": 0,
+}
 _CELLS: dict[str, Callable[[Row], str | None]] = {
     "group_instance_id": lambda row: row["group_instance_id"] or "",
     "upgraded": lambda row: "true" if row["upgraded"] else "false",
-    "coordinator": lambda row: row["coordinator"] and (
-        f"{row['coordinator']}  ({row['coordinator_id']})"
+    "coordinator": lambda row: (
+        row["coordinator"] and (f"{row['coordinator']}  ({row['coordinator_id']})")
     ),
-}  # fmt: skip
+}
 
 
 def described(columns: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -163,9 +169,10 @@ def _deletion_status(row: OffsetDeletion) -> str:
 
 
 def resets(
-    rows: Sequence[tuple[str, str, int | None, int | None]], groups: Sequence[str],
+    rows: Sequence[tuple[str, str, int | None, int | None]],
+    groups: Sequence[str],
     topics: Collection[str],
-) -> str:  # fmt: skip
+) -> str:
     """Return the table of Kafka's ``--reset-offsets``: group, topic, partition, new offset.
 
     :param groups: all that were asked for; without any there is no header.

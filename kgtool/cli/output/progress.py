@@ -134,9 +134,14 @@ class Meter(ProgressLine):
     """
 
     def __init__(
-        self, output: Output, what: str, total: int | None = None, unit: str = "groups",
-        count: Callable[[], int] | None = None, part: Callable[[], float] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        output: Output,
+        what: str,
+        total: int | None = None,
+        unit: str = "groups",
+        count: Callable[[], int] | None = None,
+        part: Callable[[], float] | None = None,
+    ) -> None:
         super().__init__(output)
         self._what, self._total, self._unit = what, total, unit
         self._count, self._part = count, part

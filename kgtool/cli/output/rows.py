@@ -10,11 +10,7 @@ from kgtool.cli.options.group_selection import java_order
 from kgtool.cli.output.errors import error_object
 from kgtool.columns import Column, keys
 from kgtool.columns.groups import OFFSETS
-from kgtool.model import (
-    Assignment,
-    GroupDescription,
-    ItemError,
-)
+from kgtool.model import Assignment, GroupDescription, ItemError
 from kgtool.text import escape
 
 offset_values = attrgetter(*keys(OFFSETS))

@@ -18,15 +18,24 @@ _LEAST, _READABLE = 8, 24
 """Columns that a shortened name keeps: at least, and while other columns can be left out."""
 
 _COLORS = {
-    "ok": terminal.GREEN, "Stable": terminal.GREEN,
-    "Empty": terminal.DIM, "no-commit": terminal.DIM,
-    "before-start": terminal.ORANGE, "pending-transaction": terminal.ORANGE,
-    "no-leader": terminal.ORANGE, "unknown-topic": terminal.ORANGE,
-    "PreparingRebalance": terminal.ORANGE, "CompletingRebalance": terminal.ORANGE,
-    "Assigning": terminal.ORANGE, "Reconciling": terminal.ORANGE, "NotReady": terminal.ORANGE,
-    "beyond-end": terminal.RED, "denied": terminal.RED, "error": terminal.RED,
+    "ok": terminal.GREEN,
+    "Stable": terminal.GREEN,
+    "Empty": terminal.DIM,
+    "no-commit": terminal.DIM,
+    "before-start": terminal.ORANGE,
+    "pending-transaction": terminal.ORANGE,
+    "no-leader": terminal.ORANGE,
+    "unknown-topic": terminal.ORANGE,
+    "PreparingRebalance": terminal.ORANGE,
+    "CompletingRebalance": terminal.ORANGE,
+    "Assigning": terminal.ORANGE,
+    "Reconciling": terminal.ORANGE,
+    "NotReady": terminal.ORANGE,
+    "beyond-end": terminal.RED,
+    "denied": terminal.RED,
+    "error": terminal.RED,
     "Dead": terminal.RED,
-}  # fmt: skip
+}
 
 
 _Cell = tuple[Column, str, str | None]
@@ -91,9 +100,13 @@ def _draw_sized(output: Output, sizes: Mapping[Column, int], rows: Sequence[Row]
 
 
 def show_table(
-    output: Output, columns: Sequence[Column], rows: Sequence[Row], head: str = "", *,
+    output: Output,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    head: str = "",
+    *,
     page: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Show a table, if it has any row; ``page``: through a pager, where it is long."""
     if rows and output.is_text:
         if page:

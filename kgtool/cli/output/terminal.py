@@ -141,9 +141,13 @@ def start_pager() -> Popen[str] | None:
     try:
         # The shell, as with git: PAGER may have arguments.
         return subprocess.Popen(
-            ["/bin/sh", "-c", command], stdin=subprocess.PIPE, text=True, env=environ,
-            encoding=sys.stdout.encoding, errors="backslashreplace",
-        )  # fmt: skip
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.PIPE,
+            text=True,
+            env=environ,
+            encoding=sys.stdout.encoding,
+            errors="backslashreplace",
+        )
     except OSError:
         return None
 

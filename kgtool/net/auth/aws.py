@@ -25,9 +25,9 @@ def credentials(login: AwsLogin) -> AwsCredentials:
     if found is None:
         raise AuthenticationError(
             "No AWS credentials were found.",
-            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or awsProfileName=\"...\" in "
+            hint='Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or awsProfileName="..." in '
             "sasl.jaas.config.",
-        )  # fmt: skip
+        )
     if login.role_arn:
         return _assume_role(session, login)
     frozen = _guarded(found.get_frozen_credentials)

@@ -237,8 +237,11 @@ def _jks(data: bytes, password: str | None, store: TlsStore) -> jks.KeyStore:
 
 def _pkcs12(data: bytes, password: str | None, store: TlsStore) -> Any:
     if data[:4] == jks.JCEKS_MAGIC:
-        raise _unreadable(store, "it is a JCEKS store", "Convert it: keytool -importkeystore "
-                          "-deststoretype pkcs12.")  # fmt: skip
+        raise _unreadable(
+            store,
+            "it is a JCEKS store",
+            "Convert it: keytool -importkeystore -deststoretype pkcs12.",
+        )
     if data[:1] != b"\x30":
         raise _unreadable(store, "it is not a PEM, PKCS12 or JKS store")
     from cryptography.hazmat.primitives.serialization import pkcs12

@@ -57,9 +57,12 @@ class RequestTopic(Struct):
 
 
 class Request(
-    Struct, key=19, reply=Response, route="controller",
+    Struct,
+    key=19,
+    reply=Response,
+    route="controller",
     changes=lambda request: not request.validate_only,
-):  # fmt: skip
+):
     topics: list[RequestTopic] = array(RequestTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
     validate_only: bool = boolean("1+")

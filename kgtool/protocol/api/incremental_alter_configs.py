@@ -35,8 +35,7 @@ class RequestResource(Struct):
 
 
 class Request(
-    Struct, key=44, reply=Response, route="any",
-    changes=lambda request: not request.validate_only,
-):  # fmt: skip
+    Struct, key=44, reply=Response, route="any", changes=lambda request: not request.validate_only
+):
     resources: list[RequestResource] = array(RequestResource, "0+")
     validate_only: bool = boolean("0+")

@@ -59,9 +59,12 @@ class RequestTopic(Struct):
 
 
 class Request(
-    Struct, key=3, reply=Response, route="any",
+    Struct,
+    key=3,
+    reply=Response,
+    route="any",
     changes=lambda request: bool(request.allow_auto_topic_creation and request.topics),
-):  # fmt: skip
+):
     # null: all topics (v0, which has no null: the empty list); empty: none
     topics: list[RequestTopic] | None = array(RequestTopic, "0+", nullable="1+")
     # false always, except for a client that wants topics made; before v4 it can't be said

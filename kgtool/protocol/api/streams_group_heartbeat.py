@@ -9,16 +9,7 @@ from kgtool.protocol.api.streams_group_describe import (
     TaskOffset,
     TopicInfo,
 )
-from kgtool.protocol.schema import (
-    Struct,
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    string,
-    struct,
-)
+from kgtool.protocol.schema import Struct, array, boolean, int8, int16, int32, string, struct
 
 
 class CopartitionGroup(Struct):

@@ -127,6 +127,10 @@ def _loading(
     return answers, errors
 
 
-_LOADING_KNOWN = (codes.NONE, codes.GROUP_ID_NOT_FOUND, codes.NOT_COORDINATOR,
-                  codes.COORDINATOR_LOAD_IN_PROGRESS)  # fmt: skip
+_LOADING_KNOWN = (
+    codes.NONE,
+    codes.GROUP_ID_NOT_FOUND,
+    codes.NOT_COORDINATOR,
+    codes.COORDINATOR_LOAD_IN_PROGRESS,
+)
 """Answers to DescribeGroups that show whether a coordinator is loading."""

@@ -298,9 +298,11 @@ def _sees_all(cluster: Cluster) -> Operation[bool]:
 
 
 def _holders(
-    cluster: Cluster, groups: Mapping[str, int],
-    producers: Mapping[int, tuple[ActiveProducer, ...]], rules: RuleSet,
-) -> Operation[dict[str, frozenset[int]]]:  # fmt: skip
+    cluster: Cluster,
+    groups: Mapping[str, int],
+    producers: Mapping[int, tuple[ActiveProducer, ...]],
+    rules: RuleSet,
+) -> Operation[dict[str, frozenset[int]]]:
     """Read the log from where the oldest open transaction began."""
     begins = {n: min(p.start_offset for p in known) for n, known in producers.items() if known}
     homes = {n: [group for group, home in groups.items() if home == n] for n in begins}
@@ -329,12 +331,16 @@ def _open_on(cluster: Cluster, broker: int) -> Operation[list[Transaction] | Non
         return None
     return [
         Transaction(
-            row.transactional_id, row.producer_id, row.transaction_state,
-            row.transaction_timeout_ms, row.transaction_start_time_ms, _offsets_partitions(row),
+            row.transactional_id,
+            row.producer_id,
+            row.transaction_state,
+            row.transaction_timeout_ms,
+            row.transaction_start_time_ms,
+            _offsets_partitions(row),
         )
         for row in rows
         if not row.error_code
-    ]  # fmt: skip
+    ]
 
 
 def _producers_on(

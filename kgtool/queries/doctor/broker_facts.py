@@ -160,9 +160,12 @@ def _loading(
 
 _LOADING = codes.COORDINATOR_LOAD_IN_PROGRESS
 _USUAL = {
-    codes.NONE, _LOADING, codes.NOT_COORDINATOR, codes.GROUP_ID_NOT_FOUND,
+    codes.NONE,
+    _LOADING,
+    codes.NOT_COORDINATOR,
+    codes.GROUP_ID_NOT_FOUND,
     codes.GROUP_AUTHORIZATION_FAILED,
-}  # fmt: skip
+}
 """Answers about a group that may not exist, from the broker that led its partition a moment ago."""
 
 

@@ -12,16 +12,25 @@ from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.doctor.facts import Facts, errors_of
 from kgtool.queries.doctor.finding import NOTE, WARNING, Finding
 
-_DENIED = (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED,
-           codes.CLUSTER_AUTHORIZATION_FAILED)  # fmt: skip
+_DENIED = (
+    codes.TOPIC_AUTHORIZATION_FAILED,
+    codes.GROUP_AUTHORIZATION_FAILED,
+    codes.CLUSTER_AUTHORIZATION_FAILED,
+)
 _HIDDEN = (*_DENIED, codes.UNKNOWN_TOPIC_OR_PARTITION)
 """Some managed clouds say of ``__consumer_offsets`` that there is no such topic."""
 _NO_RETENTION = "UNKNOWN_RETENTION"
 """Others leave the retention out of the brokers' configuration."""
 OF_THE_LOG = ("expiring", "loses-when-empty", "retention-gap", "topic-recreated")
 """Findings that only ``__consumer_offsets`` has the evidence for."""
-OF_CONFIGS = ("expiring", "loses-when-empty", "retention-gap", "retention-short",
-              "retention-differs", "check-interval")  # fmt: skip
+OF_CONFIGS = (
+    "expiring",
+    "loses-when-empty",
+    "retention-gap",
+    "retention-short",
+    "retention-differs",
+    "check-interval",
+)
 
 
 def is_denied(error: ItemError) -> bool:
@@ -60,31 +69,46 @@ def _log(facts: Facts) -> Iterator[Finding]:
     costs = f"not checked without it: {', '.join(OF_THE_LOG)}"
     if seen & set(_DENIED):
         yield Finding(
-            "denied", NOTE, f"{TOPIC}: {costs}", _evidence("READ", "topic", TOPIC, OF_THE_LOG),
-            _acl("Read", "--topic", TOPIC), topic=TOPIC,
-        )  # fmt: skip
+            "denied",
+            NOTE,
+            f"{TOPIC}: {costs}",
+            _evidence("READ", "topic", TOPIC, OF_THE_LOG),
+            _acl("Read", "--topic", TOPIC),
+            topic=TOPIC,
+        )
     elif codes.UNKNOWN_TOPIC_OR_PARTITION in seen:  # a cloud that hides it, or another product
         yield Finding(
-            "denied", NOTE, f"this cluster shows no topic {TOPIC}; {costs}",
-            _evidence(None, "topic", TOPIC, OF_THE_LOG), topic=TOPIC,
-        )  # fmt: skip
+            "denied",
+            NOTE,
+            f"this cluster shows no topic {TOPIC}; {costs}",
+            _evidence(None, "topic", TOPIC, OF_THE_LOG),
+            topic=TOPIC,
+        )
 
 
 def _cluster(operation: str, what: str, costs: tuple[str, ...]) -> Finding:
     without = f": not checked without it: {', '.join(costs)}" if costs else ""
     return Finding(
-        "denied", NOTE, f"{what}{without}", _evidence(operation, "cluster", "kafka-cluster", costs),
+        "denied",
+        NOTE,
+        f"{what}{without}",
+        _evidence(operation, "cluster", "kafka-cluster", costs),
         _acl("".join(part.capitalize() for part in operation.split("_")), "--cluster"),
-    )  # fmt: skip
+    )
 
 
 def _of_group(group: str, kind: str, name: str | None) -> Finding:
     where = f"{kind} {name}" if name is not None else "a topic that its members subscribe to"
     fix = () if name is None else _acl("Describe", f"--{kind}", name)
     return Finding(
-        "denied", WARNING, f"it takes DESCRIBE on {where}", _evidence("DESCRIBE", kind, name, ()),
-        fix, group, name if kind == "topic" else None,
-    )  # fmt: skip
+        "denied",
+        WARNING,
+        f"it takes DESCRIBE on {where}",
+        _evidence("DESCRIBE", kind, name, ()),
+        fix,
+        group,
+        name if kind == "topic" else None,
+    )
 
 
 def _resource(error: ItemError) -> tuple[str, str | None]:
@@ -97,13 +121,20 @@ def _evidence(
     operation: str | None, kind: str, name: str | None, costs: tuple[str, ...]
 ) -> dict[str, object]:
     return {
-        "operation": operation, "resource_type": kind, "resource": name,
+        "operation": operation,
+        "resource_type": kind,
+        "resource": name,
         "findings_missing": list(costs),
-    }  # fmt: skip
+    }
 
 
 def _acl(operation: str, *resource: str) -> tuple[str, ...]:
     return (
-        "kafka-acls.sh", "--add", "--allow-principal", "User:YOU", "--operation", operation,
+        "kafka-acls.sh",
+        "--add",
+        "--allow-principal",
+        "User:YOU",
+        "--operation",
+        operation,
         *resource,
-    )  # fmt: skip
+    )

@@ -70,9 +70,12 @@ _ORDER = {kind: number for number, kind in enumerate(KINDS)}
 
 def _rank(finding: Finding) -> tuple[int, int, str, str, int]:
     return (
-        SEVERITIES.index(finding.severity), _ORDER[finding.kind],
-        finding.group or "", finding.topic or "", finding.partition or 0,
-    )  # fmt: skip
+        SEVERITIES.index(finding.severity),
+        _ORDER[finding.kind],
+        finding.group or "",
+        finding.topic or "",
+        finding.partition or 0,
+    )
 
 
 def find_all(facts: Facts) -> Iterator[Finding]:
@@ -121,10 +124,12 @@ def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemErro
         return error
     name, kind = error.target.group, other.description.type
     return ItemError(
-        error.target, None, "WRONG_GROUP_TYPE",
+        error.target,
+        None,
+        "WRONG_GROUP_TYPE",
         f"Group '{name}' is a {kind} group, and only consumer groups are examined.",
         f"kgtool describe --group {shell_word(name or '')} shows it.",
-    )  # fmt: skip
+    )
 
 
 def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
@@ -254,13 +259,23 @@ def _set_up(facts: Facts) -> Iterator[Finding]:
     policy = topic.cleanup_policy
     if policy is not None and policy != "compact":
         fix = (
-            "kafka-configs.sh", "--alter", "--entity-type", "topics", "--entity-name", TOPIC,
-            "--add-config", "cleanup.policy=compact",
-        )  # fmt: skip
+            "kafka-configs.sh",
+            "--alter",
+            "--entity-type",
+            "topics",
+            "--entity-name",
+            TOPIC,
+            "--add-config",
+            "cleanup.policy=compact",
+        )
         yield Finding(
-            "offsets-not-compacted", PROBLEM, f"cleanup.policy={policy}",
-            {"cleanup_policy": policy}, fix, topic=TOPIC,
-        )  # fmt: skip
+            "offsets-not-compacted",
+            PROBLEM,
+            f"cleanup.policy={policy}",
+            {"cleanup_policy": policy},
+            fix,
+            topic=TOPIC,
+        )
     least = min((len(row.replicas) for row in topic.partitions.values()), default=0)
     brokers = len(facts.brokers.rules)
     if least and least < min(3, brokers):

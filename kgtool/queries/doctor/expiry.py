@@ -75,10 +75,13 @@ def _expiring(facts: Facts, found: GroupOffsets, due: list[_Row]) -> Finding:
     when = f"the first in {span(left)}" if left > 0 else "the first at the next check"
     of = sum(row.current_offset is not None for row in found.rows)
     evidence = {
-        "offsets": len(due), "of": of, "first_expires_at_ms": first.expires_at_ms,
-        "last_expires_at_ms": last, "rule": first.rule,
+        "offsets": len(due),
+        "of": of,
+        "first_expires_at_ms": first.expires_at_ms,
+        "last_expires_at_ms": last,
+        "rule": first.rule,
         "lag": sum(max(each.row.lag or 0, 0) for each in due),
-    }  # fmt: skip
+    }
     needs_join = any(each.expiry.rule == r.RULE_EMPTY_SINCE for each in due)
     fix = _keep(found, *(("--join",) if needs_join else ()))
     detail = f"{len(due)} of {counted(of, 'offset')}, {when} ({first.rule})"
@@ -102,10 +105,11 @@ def _loses_when_empty(
     times = [each.committed_at_ms for each in old]
     known = [at for at in times if at is not None]
     evidence = {
-        "offsets": len(old), "partitions": [f"{e.row.topic}-{e.row.partition}" for e in old],
+        "offsets": len(old),
+        "partitions": [f"{e.row.topic}-{e.row.partition}" for e in old],
         "retention_ms": retention_ms,
         "oldest_commit_at_ms": min(known) if len(known) == len(old) else None,
-    }  # fmt: skip
+    }
     detail = f"{counted(len(old), 'offset')} committed more than {span(retention_ms)} ago"
     name = found.description.group
     fix = ("kgtool", "backup", "--group", name, "--out", file_name(name, "group"))
@@ -136,12 +140,20 @@ def _gap(
         return
     detail = f"last commit {span(gap)} ago, kept for {span(retention_ms)}"
     evidence = {
-        "since_commit_ms": gap, "youngest_commit_ms": youngest, "retention_ms": retention_ms,
-    }  # fmt: skip
+        "since_commit_ms": gap,
+        "youngest_commit_ms": youngest,
+        "retention_ms": retention_ms,
+    }
     yield Finding(
-        "retention-gap", WARNING, detail, evidence, _keep(found), row.group, row.topic,
+        "retention-gap",
+        WARNING,
+        detail,
+        evidence,
+        _keep(found),
+        row.group,
+        row.topic,
         row.partition,
-    )  # fmt: skip
+    )
 
 
 def _keep(found: GroupOffsets, *more: str) -> tuple[str, ...]:

@@ -40,10 +40,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "__consumer_offsets has few replicas",
         "Its groups stop whenever a broker fails.",
     ),
-    "no-leader": (
-        "partitions without a leader",
-        "They can't be read, and their lag is unknown.",
-    ),
+    "no-leader": ("partitions without a leader", "They can't be read, and their lag is unknown."),
     "topic-recreated": (
         "topics that were re-created since the commit",
         "The offset belongs to records of the old topic: records are skipped or read twice.",
@@ -106,10 +103,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "many groups of one kind without members",
         "They fill the coordinator's memory and every listing.",
     ),
-    "broker-old": (
-        "brokers that are too old for what groups need",
-        "Upgrade them.",
-    ),
+    "broker-old": ("brokers that are too old for what groups need", "Upgrade them."),
     "not-kafka": (
         "brokers that are not Apache Kafka",
         "Expiry is unknown there; commands that need more than they offer say so.",
@@ -118,11 +112,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "brokers of different versions",
         "Finish the upgrade: what works depends on the broker that answers.",
     ),
-    "denied": (
-        "what this login may not see",
-        "Findings may be missing because of it.",
-    ),
-}  # fmt: skip
+    "denied": ("what this login may not see", "Findings may be missing because of it."),
+}
 """Each kind with its title and why it matters, in the order of the page. Scripts look for the
 keys, so they never change."""
 

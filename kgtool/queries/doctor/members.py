@@ -42,9 +42,11 @@ def _rebalancing(before: GroupDescription, after: GroupDescription) -> Finding:
     # timeout is over, and no API tells when that is.
     detail = f"{after.state}, {who}, no progress in {SETTLE_S:.0f} s"
     evidence = {
-        "state": after.state, "members": len(after.members), "waited_ms": waited,
+        "state": after.state,
+        "members": len(after.members),
+        "waited_ms": waited,
         "group_epoch": after.group_epoch,
-    }  # fmt: skip
+    }
     return Finding("rebalancing", WARNING, detail, evidence, group=before.group)
 
 
@@ -64,10 +66,14 @@ def _member(group: GroupDescription, member: Member) -> Finding:
         f"has {member.partition_count} of {counted(wanted, 'partition')}"
     )
     evidence = {
-        "member_id": member.member_id, "client_id": member.client_id, "host": member.host,
-        "member_epoch": member.epoch, "group_epoch": group.group_epoch,
-        "partitions": member.partition_count, "target_partitions": wanted,
-    }  # fmt: skip
+        "member_id": member.member_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "member_epoch": member.epoch,
+        "group_epoch": group.group_epoch,
+        "partitions": member.partition_count,
+        "target_partitions": wanted,
+    }
     return Finding("member-behind", WARNING, detail, evidence, group=group.group)
 
 
@@ -107,7 +113,17 @@ def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding
     glob = re.sub(r"[\[?]", "[\\g<0>]", family)
     out = file_name(family, "groups")
     fix = (
-        "kgtool", "cleanup", "plan", "--match", glob, "--state", "Empty",
-        *(("--generated",) if severity == WARNING else ()), "--idle", IDLE, "--out", out,
-    )  # fmt: skip
+        "kgtool",
+        "cleanup",
+        "plan",
+        "--match",
+        glob,
+        "--state",
+        "Empty",
+        *(("--generated",) if severity == WARNING else ()),
+        "--idle",
+        IDLE,
+        "--out",
+        out,
+    )
     return Finding("piling-up", severity, detail, evidence, fix)

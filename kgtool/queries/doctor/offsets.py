@@ -146,17 +146,29 @@ def topic_gone(
     topic = rows[0].topic
     out = file_name(f"orphans-{group.group}", "orphans")
     fix = (
-        "kgtool", "cleanup", "plan", "--orphaned", "--group", group.group, "--idle", IDLE,
-        "--out", out,
-    )  # fmt: skip
+        "kgtool",
+        "cleanup",
+        "plan",
+        "--orphaned",
+        "--group",
+        group.group,
+        "--idle",
+        IDLE,
+        "--out",
+        out,
+    )
     exists = topic in facts.topic_ids
     what = "there are fewer partitions now" if exists else "there is no such topic"
     for row in rows:
         detail = f"committed {row.current_offset}, and {what}"
         yield _offset(
-            "topic-gone", WARNING, row, detail,
-            {**_numbers(group, row), "topic_exists": exists}, fix if group.is_empty else (),
-        )  # fmt: skip
+            "topic-gone",
+            WARNING,
+            row,
+            detail,
+            {**_numbers(group, row), "topic_exists": exists},
+            fix if group.is_empty else (),
+        )
 
 
 def ghost_topic(
@@ -167,9 +179,12 @@ def ghost_topic(
     last = max((ms for ms in dates if ms is not None), default=None)
     lag = sum(max(row.lag or 0, 0) for row in rows)
     evidence = {
-        "offsets": len(rows), "lag": lag, "members": len(group.members),
-        "partitions": [row.partition for row in rows], "expires_at_ms": last,
-    }  # fmt: skip
+        "offsets": len(rows),
+        "lag": lag,
+        "members": len(group.members),
+        "partitions": [row.partition for row in rows],
+        "expires_at_ms": last,
+    }
     detail = f"{counted(len(rows), 'offset')} with a lag of {lag}"
     fix: tuple[str, ...] = ()
     if facts.brokers.can_delete_offsets:
@@ -189,9 +204,13 @@ def no_leader(groups: Sequence[GroupOffsets]) -> Iterator[Finding]:
                 waiting[row.topic_partition] += 1
     for place, count in sorted(waiting.items()):
         yield Finding(
-            "no-leader", PROBLEM, f"{counted(count, 'group')} can't read it", {"groups": count},
-            topic=place.topic, partition=place.partition,
-        )  # fmt: skip
+            "no-leader",
+            PROBLEM,
+            f"{counted(count, 'group')} can't read it",
+            {"groups": count},
+            topic=place.topic,
+            partition=place.partition,
+        )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -207,9 +226,13 @@ def _numbers(group: GroupDescription, row: OffsetRow) -> dict[str, Any]:
 
 
 def _offset(
-    kind: str, severity: str, row: OffsetRow, detail: str, evidence: dict[str, Any],
+    kind: str,
+    severity: str,
+    row: OffsetRow,
+    detail: str,
+    evidence: dict[str, Any],
     fix: tuple[str, ...],
-) -> Finding:  # fmt: skip
+) -> Finding:
     return Finding(kind, severity, detail, evidence, fix, row.group, row.topic, row.partition)
 
 
@@ -218,6 +241,13 @@ def _reset(group: GroupDescription, rows: Sequence[OffsetRow], *to: str) -> tupl
     place = f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
     wait = () if group.is_empty else ("--wait-empty", "10m")
     return (
-        "kgtool", "reset-offsets", "--group", group.group, "--topic", place, *to, *wait,
+        "kgtool",
+        "reset-offsets",
+        "--group",
+        group.group,
+        "--topic",
+        place,
+        *to,
+        *wait,
         "--execute",
-    )  # fmt: skip
+    )

@@ -53,9 +53,11 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
     """A transaction that no coordinator knows; or that this login may not see."""
     known, age = facts.transactions, facts.options.now_ms - producer.last_ms
     evidence = {
-        "producer_id": producer.producer_id, "open_ms": age,
-        "start_offset": producer.start_offset, "longest_timeout_ms": known.longest_ms,
-    }  # fmt: skip
+        "producer_id": producer.producer_id,
+        "open_ms": age,
+        "start_offset": producer.start_offset,
+        "longest_timeout_ms": known.longest_ms,
+    }
     if not known.is_complete:
         why = "its transaction can't be seen"
     elif known.longest_ms is None:
@@ -65,9 +67,15 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
     else:
         detail = f": hanging for {span(age)}, no coordinator knows the transaction"
         fix = (
-            "kafka-transactions.sh", "abort", "--topic", TOPIC, "--partition", str(number),
-            "--start-offset", str(producer.start_offset),
-        )  # fmt: skip
+            "kafka-transactions.sh",
+            "abort",
+            "--topic",
+            TOPIC,
+            "--partition",
+            str(number),
+            "--start-offset",
+            str(producer.start_offset),
+        )
         return _finding(found, PROBLEM, detail, evidence, fix)
     detail = f" held by producer {producer.producer_id} for {span(age)}; {why}"
     return _finding(found, NOTE, detail, evidence)
@@ -78,9 +86,12 @@ def _open(facts: Facts, found: GroupOffsets, transaction: Transaction) -> Findin
     age, timeout = facts.options.now_ms - transaction.start_ms, transaction.timeout_ms
     name, state = transaction.transactional_id, transaction.state
     evidence = {
-        "transactional_id": name, "producer_id": transaction.producer_id, "state": state,
-        "open_ms": age, "timeout_ms": timeout,
-    }  # fmt: skip
+        "transactional_id": name,
+        "producer_id": transaction.producer_id,
+        "state": state,
+        "open_ms": age,
+        "timeout_ms": timeout,
+    }
     detail = f" held by {name} ({state}), open for {span(age)}, timeout {span(timeout)}"
     if age <= timeout + SLACK_MS:
         return _finding(found, NOTE, detail, evidence)
@@ -94,16 +105,23 @@ def _open(facts: Facts, found: GroupOffsets, transaction: Transaction) -> Findin
 
 
 def _finding(
-    found: GroupOffsets, severity: str, detail: str, evidence: dict[str, Any],
+    found: GroupOffsets,
+    severity: str,
+    detail: str,
+    evidence: dict[str, Any],
     fix: tuple[str, ...] = (),
-) -> Finding:  # fmt: skip
+) -> Finding:
     """Return a finding; ``detail`` follows the number of pending offsets."""
     rows = [row for row in found.rows if row.is_pending]
     partitions = [f"{row.topic}-{row.partition}" for row in rows]
     topics = {row.topic for row in rows}
     return Finding(
-        "pending-transaction", severity, counted(len(rows), "offset") + detail,
-        {"offsets": len(rows), **evidence, "partitions": partitions}, fix,
-        found.description.group, rows[0].topic if len(topics) == 1 else None,
+        "pending-transaction",
+        severity,
+        counted(len(rows), "offset") + detail,
+        {"offsets": len(rows), **evidence, "partitions": partitions},
+        fix,
+        found.description.group,
+        rows[0].topic if len(topics) == 1 else None,
         rows[0].partition if len(rows) == 1 else None,
-    )  # fmt: skip
+    )

@@ -18,14 +18,7 @@ from kgtool.client.answers import left_out, other_cluster
 from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
-from kgtool.model import (
-    Assignment,
-    Broker,
-    GroupDescription,
-    ItemError,
-    Member,
-    Target,
-)
+from kgtool.model import Assignment, Broker, GroupDescription, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import describe_groups as describe_groups_api
@@ -48,11 +41,13 @@ def wrong_type(group: str, kind: str, hint: str) -> ItemError:
 def without_commits(group: str) -> ItemError:
     """Return the refusal of a share group, which has no committed offsets (KIP-932)."""
     return ItemError(
-        Target(group=group), None, "WRONG_GROUP_TYPE",
+        Target(group=group),
+        None,
+        "WRONG_GROUP_TYPE",
         f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
         "can't be saved, restored or kept.",
         f"kgtool describe --group {shell_word(group)} shows them.",
-    )  # fmt: skip
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -101,9 +96,10 @@ def _describe_on(
 
 
 def rows_by_group(
-    broker: int, asked: Iterable[tuple[Struct, list[str]]],
+    broker: int,
+    asked: Iterable[tuple[Struct, list[str]]],
     learn: Callable[[list[Any]], Operation[None]] | None = None,
-) -> Operation[dict[str, list[Any]]]:  # fmt: skip
+) -> Operation[dict[str, list[Any]]]:
     """Ask one broker about groups by several APIs, in one round trip.
 
     :param asked: each request with its groups; without any it is not sent.
@@ -218,9 +214,13 @@ def epoch_member(row: Any, **own: Any) -> Member:
     :param own: the fields that depend on the type.
     """
     return Member(
-        member_id=row.member_id, client_id=row.client_id, host=row.client_host,
-        rack=row.rack_id, epoch=row.member_epoch, **own,
-    )  # fmt: skip
+        member_id=row.member_id,
+        client_id=row.client_id,
+        host=row.client_host,
+        rack=row.rack_id,
+        epoch=row.member_epoch,
+        **own,
+    )
 
 
 def epoch_group(
@@ -330,9 +330,11 @@ def describe_with_type(
         row, error = listed.get(group), silent.get(cluster.coordinators.get(group))
         if row is not None and row.type in UNKNOWN_TYPES:
             described[at] = description._replace(
-                type=row.type, state=row.state or "Unknown", protocol_type=row.protocol_type,
+                type=row.type,
+                state=row.state or "Unknown",
+                protocol_type=row.protocol_type,
                 error=None,
-            )  # fmt: skip
+            )
         elif row is None and error is not None and group in missing:
             target = error.target._replace(group=group)
             described[at] = description._replace(error=error._replace(target=target))

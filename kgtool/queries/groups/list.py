@@ -228,13 +228,15 @@ def _list_on(
     kind = None if version >= 5 or (yield from _has_types(broker)) else "classic"
     rows = [
         GroupListing(
-            row.group_id, row.group_type or kind,
+            row.group_id,
+            row.group_type or kind,
             # Some brokers list "Unknown" instead of nothing.
             None if row.group_state in ("", "Unknown") else row.group_state,
-            row.protocol_type, broker,
+            row.protocol_type,
+            broker,
         )
         for row in reply.groups
-    ]  # fmt: skip
+    ]
     return [row for row in rows if _may_match(row, states, types)]
 
 
@@ -308,9 +310,10 @@ def find_unlisted(described: Iterable[GroupDescription]) -> Operation[dict[str, 
 
 
 def mark_unlisted(
-    described: Sequence[GroupDescription], listed: Collection[str] | None,
+    described: Sequence[GroupDescription],
+    listed: Collection[str] | None,
     committed: Mapping[str, object] | None = None,
-) -> Operation[list[GroupDescription]]:  # fmt: skip
+) -> Operation[list[GroupDescription]]:
     """Give groups that have nothing, and that their coordinator doesn't list, that error.
 
     :param listed: groups that a listing has named already.

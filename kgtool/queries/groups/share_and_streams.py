@@ -168,10 +168,12 @@ def _streams_group(row: Any, coordinator: Broker | None) -> GroupDescription:
 
 
 def _tasks(wire: Any) -> Tasks:
-    return Tasks(*(
-        sorted_assignment((part.subtopology_id, part.partitions) for part in parts)
-        for parts in (wire.active_tasks, wire.standby_tasks, wire.warmup_tasks)
-    ))  # fmt: skip
+    return Tasks(
+        *(
+            sorted_assignment((part.subtopology_id, part.partitions) for part in parts)
+            for parts in (wire.active_tasks, wire.standby_tasks, wire.warmup_tasks)
+        )
+    )
 
 
 def streams_topics(

@@ -99,9 +99,13 @@ class Expiries(NamedTuple):
 
 
 def find_expiries(
-    cluster: Cluster, questions: Sequence[Question], now_ms: int, *, all_times: bool = True,
+    cluster: Cluster,
+    questions: Sequence[Question],
+    now_ms: int,
+    *,
+    all_times: bool = True,
     log: Mapping[str, Stretch | KgError] | None = None,
-) -> Operation[Expiries]:  # fmt: skip
+) -> Operation[Expiries]:
     """Find when every offset expires; groups in one partition share the reading of it.
 
     :param now_ms: only decides where reading begins, and the time of what is overdue.
@@ -275,9 +279,13 @@ class _Group:
         if committed is None and self._is_deleted(partition):
             return None  # a transaction from before this stretch may have brought it back
         said = verdict(
-            self.broker.rules, state.snapshot, committed or CommittedOffset(0), partition.topic,
-            self.broker.retention_ms or 0, self.question.pending[partition],
-        )  # fmt: skip
+            self.broker.rules,
+            state.snapshot,
+            committed or CommittedOffset(0),
+            partition.topic,
+            self.broker.retention_ms or 0,
+            self.question.pending[partition],
+        )
         if said.rule != r.RULE_SUBSCRIBED and state.may_subscribe_more:
             return None
         if said.expires_at_ms is None:

@@ -107,10 +107,16 @@ class _Reader:
 
     def _keep(self, batch: Batch, record: RawRecord) -> None:
         self._kept[record.offset] = read_entry(
-            self._partition, record.offset, record.timestamp_ms, record.key or b"", record.value,
-            producer_id=batch.producer_id, transactional=batch.is_transactional,
-            is_control=batch.is_control, base_offset=batch.base_offset,
-        )  # fmt: skip
+            self._partition,
+            record.offset,
+            record.timestamp_ms,
+            record.key or b"",
+            record.value,
+            producer_id=batch.producer_id,
+            transactional=batch.is_transactional,
+            is_control=batch.is_control,
+            base_offset=batch.base_offset,
+        )
 
     def _drop_replaced(self, batch: Batch, record: RawRecord, key: bytes) -> None:
         before = self._newest.pop(key, None)

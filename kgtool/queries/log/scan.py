@@ -40,8 +40,12 @@ SEARCHED_GROUPS = 8
 """Up to this many groups are searched for as bytes, which skips nearly all of a log undecoded."""
 
 _PROTECTING_TYPES = (
-    GROUP_METADATA, CONSUMER_MEMBER, REGULAR_EXPRESSION, STREAMS_MEMBER, STREAMS_TOPOLOGY,
-)  # fmt: skip
+    GROUP_METADATA,
+    CONSUMER_MEMBER,
+    REGULAR_EXPRESSION,
+    STREAMS_MEMBER,
+    STREAMS_TOPOLOGY,
+)
 """Records that change which offsets are protected: of a classic group, and the members, regular
 expressions and topologies of the others."""
 
@@ -255,9 +259,13 @@ class ScannedPart(NamedTuple):
 
 
 def scan(
-    cluster: Cluster, feeds: Mapping[int, Feed], since_ms: int | None = None, *,
-    begins: Mapping[int, int] | None = None, small: int = 0,
-) -> Operation[dict[int, ScannedPart | KgError]]:  # fmt: skip
+    cluster: Cluster,
+    feeds: Mapping[int, Feed],
+    since_ms: int | None = None,
+    *,
+    begins: Mapping[int, int] | None = None,
+    small: int = 0,
+) -> Operation[dict[int, ScannedPart | KgError]]:
     """Read partitions of ``__consumer_offsets`` to their ends; each may fail on its own.
 
     :param feeds: what takes the batches of each partition.

@@ -171,9 +171,11 @@ class _Group:
     """One group between the reading of its offsets and that of the logs."""
 
     def __init__(
-        self, description: GroupDescription, committed: Committed | KgError,
+        self,
+        description: GroupDescription,
+        committed: Committed | KgError,
         topics: Sequence[TopicSpec] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = description.group
         self._error: ItemError | None = None
         self._has_members_hidden = _is_hidden(description.error)
@@ -240,9 +242,14 @@ class _Group:
                 found = is_subscribed(self._description.members, topic)
                 subscribed[topic] = None if self._has_members_hidden else found
             row = offset_row(
-                name, partition, committed.get(partition), ends[partition], member,
-                subscribed[topic], ages.get(partition),
-            )  # fmt: skip
+                name,
+                partition,
+                committed.get(partition),
+                ends[partition],
+                member,
+                subscribed[topic],
+                ages.get(partition),
+            )
             yield row if row.error is None else self._with_reason(row, partition, row.error)
 
     def _with_reason(

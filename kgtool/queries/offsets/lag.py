@@ -68,9 +68,14 @@ _NO_MEMBER = (None, None, None)
 
 
 def offset_row(
-    group: str, partition: TopicPartition, committed: CommittedOffset | KgError | None,
-    ends: LogEnds, member: Member | None, subscribed: bool | None, lag_ms: int | None = None,
-) -> OffsetRow:  # fmt: skip
+    group: str,
+    partition: TopicPartition,
+    committed: CommittedOffset | KgError | None,
+    ends: LogEnds,
+    member: Member | None,
+    subscribed: bool | None,
+    lag_ms: int | None = None,
+) -> OffsetRow:
     """Return one row of ``describe --offsets``.
 
     There may be a million: the row is made by position and without the constructor, and the usual
@@ -103,7 +108,23 @@ def offset_row(
     return _new(
         OffsetRow,
         (
-            group, partition.topic, partition.partition, offset, start, end, left, epoch, metadata,
-            member_id, host, client_id, subscribed, says, lag_ms, error, stable, is_pending,
+            group,
+            partition.topic,
+            partition.partition,
+            offset,
+            start,
+            end,
+            left,
+            epoch,
+            metadata,
+            member_id,
+            host,
+            client_id,
+            subscribed,
+            says,
+            lag_ms,
+            error,
+            stable,
+            is_pending,
         ),
-    )  # fmt: skip
+    )

@@ -50,9 +50,13 @@ class LogRange(NamedTuple):
 
 
 def log_ends(
-    cluster: Cluster, partitions: Iterable[TopicPartition], *, starts: bool = True,
-    stable: bool = False, emit: Callable[[dict[TopicPartition, LogEnds]], None] | None = None,
-) -> Operation[dict[TopicPartition, LogEnds]]:  # fmt: skip
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    *,
+    starts: bool = True,
+    stable: bool = False,
+    emit: Callable[[dict[TopicPartition, LogEnds]], None] | None = None,
+) -> Operation[dict[TopicPartition, LogEnds]]:
     """Return where each partition's log begins and ends (the high watermark).
 
     One round trip a leader.
@@ -149,11 +153,14 @@ def ask_offsets(
 def _request(partitions: Iterable[TopicPartition], time: Time, isolation: int) -> Any:
     api = list_offsets
     topics = grouped(
-        (at.topic, api.RequestPartition(
-            partition=at.partition, timestamp=time if isinstance(time, int) else time[at]
-        ))
+        (
+            at.topic,
+            api.RequestPartition(
+                partition=at.partition, timestamp=time if isinstance(time, int) else time[at]
+            ),
+        )
         for at in partitions
-    )  # fmt: skip
+    )
     rows = [api.RequestTopic(name=name, partitions=parts) for name, parts in topics.items()]
     return api.Request(replica_id=-1, isolation_level=isolation, topics=rows)
 

@@ -121,8 +121,11 @@ def _call(
 ) -> Call:
     request = fetch_request(
         {position.partition: offsets[position] for position in positions},
-        size, size * len(positions), isolation=level, max_wait_ms=0,
-    )  # fmt: skip
+        size,
+        size * len(positions),
+        isolation=level,
+        max_wait_ms=0,
+    )
     return Call(broker, request, NAMES_VERSION)
 
 

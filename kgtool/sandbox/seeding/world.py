@@ -86,8 +86,8 @@ ODD_METADATA = (
     '{"host": "node-7", "at": "2024-11-05T10:00:00Z"}',
     "prüfsumme=✓ 数据",
     "tab\there, newline\nthere",
-    "\x1b[31mred\x1b[0m =1+1,\"quoted\"",
-)  # fmt: skip
+    '\x1b[31mred\x1b[0m =1+1,"quoted"',
+)
 
 
 class SeededGroup(NamedTuple):

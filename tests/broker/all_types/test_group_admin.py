@@ -28,9 +28,12 @@ def group(at_four: tuple[str, str]) -> tuple[str, str]:
 
 
 def undo(
-    admin: GroupAdmin, bootstrap: str, journal: Path, monkeypatch: pytest.MonkeyPatch,
+    admin: GroupAdmin,
+    bootstrap: str,
+    journal: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Take back the last change with the command."""
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(journal))
     assert admin.last_journal_id is not None
@@ -118,8 +121,9 @@ class TestLooking:
         name, topic = group
         found = admin.describe_offsets([name], time_lag=True)[name]
         assert [(row.partition, row.current_offset, row.lag) for row in found.rows] == [
-            (0, 4, 6), (1, 0, 0),
-        ]  # fmt: skip
+            (0, 4, 6),
+            (1, 0, 0),
+        ]
         age = time.time() * 1000 - 1_700_000_000_000
         assert found.rows[0].lag_ms == pytest.approx(age, abs=60_000)
         one = admin.describe_offsets([name], [TopicPartition(topic, 1)])[name]
@@ -155,9 +159,14 @@ class TestLooking:
 
 class TestChanging:
     def test_commit_keeps_metadata_and_is_undone(
-        self, bootstrap: str, admin: GroupAdmin, group: tuple[str, str], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    ) -> None:  # fmt: skip
+        self,
+        bootstrap: str,
+        admin: GroupAdmin,
+        group: tuple[str, str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
         name, topic = group
         first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
         wanted = {first: 7, second: CommittedOffset(0, 0, "mine")}
@@ -168,8 +177,9 @@ class TestChanging:
         assert [(row.new_offset, row.status) for row in done.rows] == [(7, "reset"), (0, "reset")]
         now = admin.committed_offsets(name)
         assert now == {
-            first: CommittedOffset(7, 0, "kept\0"), second: CommittedOffset(0, 0, "mine"),
-        }  # fmt: skip
+            first: CommittedOffset(7, 0, "kept\0"),
+            second: CommittedOffset(0, 0, "mine"),
+        }
         undo(admin, bootstrap, tmp_path / "journal", monkeypatch, capsys)
         assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
 
@@ -192,10 +202,14 @@ class TestChanging:
     def test_resets(self, bootstrap: str, admin: GroupAdmin, group: tuple[str, str]) -> None:
         name, topic = group
         goals: list[tuple[dict[str, object], int]] = [
-            ({"to": "earliest"}, 0), ({"to": "latest"}, 10), ({"shift_by": -3}, 7), ({"to": 5}, 5),
+            ({"to": "earliest"}, 0),
+            ({"to": "latest"}, 10),
+            ({"shift_by": -3}, 7),
+            ({"to": 5}, 5),
             ({"to": datetime(2023, 1, 1, tzinfo=timezone.utc)}, 0),
-            ({"to": datetime(2024, 1, 1, tzinfo=timezone.utc)}, 10), ({"like": name}, 10),
-        ]  # fmt: skip
+            ({"to": datetime(2024, 1, 1, tzinfo=timezone.utc)}, 10),
+            ({"like": name}, 10),
+        ]
         for goal, offset in goals:
             (done,) = admin.reset_offsets([name], topics=[TopicSpec(topic, (0,))], **goal)  # type: ignore[arg-type]
             assert (done.error, done.rows[0].new_offset) == (None, offset), goal
@@ -219,9 +233,14 @@ class TestChanging:
         assert [row.error and row.error.code for row in offsets.rows] == [86, 86]
 
     def test_deletions_are_undone(
-        self, bootstrap: str, admin: GroupAdmin, group: tuple[str, str], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    ) -> None:  # fmt: skip
+        self,
+        bootstrap: str,
+        admin: GroupAdmin,
+        group: tuple[str, str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
         name, topic = group
         foreseen = admin.delete_offsets(name, [topic], dry_run=True)
         assert [row.status for row in foreseen.rows] == ["would-delete", "would-delete"]
@@ -237,9 +256,13 @@ class TestChanging:
         assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
 
     def test_configs(
-        self, bootstrap: str, admin: GroupAdmin, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    ) -> None:  # fmt: skip
+        self,
+        bootstrap: str,
+        admin: GroupAdmin,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
         name, key = clients.unique("configured"), "consumer.session.timeout.ms"
         assert admin.alter_configs(name, {key: "50000"}, dry_run=True) == {key: None}
         refused = admin.alter_configs(name, {key: "1"})[key]

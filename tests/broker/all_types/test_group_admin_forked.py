@@ -52,6 +52,8 @@ def test_a_forked_process_gets_its_own_answers(bootstrap: str, is_held: bool) ->
     """Also where another thread of the parent was in the middle of a call."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, bootstrap, str(is_held)],
-        capture_output=True, encoding="utf-8", timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr

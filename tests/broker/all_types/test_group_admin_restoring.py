@@ -87,17 +87,29 @@ class TestUndo:
         assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
 
     def test_configs_that_the_controller_takes_no_more(
-        self, bootstrap: str, admin: GroupAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        self,
+        bootstrap: str,
+        admin: GroupAdmin,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Was: each refusal was taken off the changes, and the undo's journal was unreadable."""
         monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
         one, two = sorted(clients.unique("configured") for _ in range(2))
         added = f"{KEY}=50000,consumer.heartbeat.interval.ms=6000"
         done = call(
-            capsys, "configs", one, two, "--bootstrap-server", bootstrap, "--alter",
-            "--add-config", added, "--yes",
-        )  # fmt: skip
+            capsys,
+            "configs",
+            one,
+            two,
+            "--bootstrap-server",
+            bootstrap,
+            "--alter",
+            "--add-config",
+            added,
+            "--yes",
+        )
         assert done.status == 0, done
         entry = admin.history()[0]
         lines = [json.loads(line) for line in entry.path.read_text().splitlines()]
@@ -163,9 +175,13 @@ class TestBackups:
         assert clients.committed(bootstrap, other) == {}
 
     def test_what_is_wrong_in_the_file_is_known_before_anything_is_restored(
-        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str], tmp_path: Path,
+        self,
+        bootstrap: str,
+        admin: GroupAdmin,
+        at_four: tuple[str, str],
+        tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Was: the parts of a large file before it were restored."""
         monkeypatch.setattr(restoring, "_GROUPS_AT_ONCE", 1)
         (name, topic), two, other = at_four, clients.unique("two"), clients.unique("other")
@@ -198,8 +214,9 @@ class TestCleanup:
         path = tmp_path / "plan.json"
         plan = admin.cleanup_plan([name, other], path=path)
         assert [(item.action, item.group) for item in plan.items] == [
-            ("delete-group", name), ("delete-group", other),
-        ]  # fmt: skip
+            ("delete-group", name),
+            ("delete-group", other),
+        ]
         assert path.exists()
         assert admin.cleanup_plan([name], idle_ms=3_600_000).items == ()
         written = path.read_bytes()
@@ -311,8 +328,9 @@ class TestAsking:
         assert reply.response is not None
         (row,) = reply.response["topics"]
         assert (row["name"], sorted(p["committedOffset"] for p in row["partitions"])) == (
-            topic, [0, 4],
-        )  # fmt: skip
+            topic,
+            [0, 4],
+        )
         (versions,) = admin.request("ApiVersions", broker=1)
         assert versions.response is not None
         assert versions.response["errorCode"] == 0

@@ -44,8 +44,10 @@ def by_their_tool(kafka: Sandbox, tool: str, group: str, *argv: str) -> list[dic
     lines = [line for line in out.splitlines() if line.strip()]
     header = lines[0].replace("COORDINATOR (ID)", "COORDINATOR")
     text = [re.sub(r" +\((\d+)\)", r"(\1)", line) for line in lines[1:]]
-    return [dict(zip(header.split(), line.split(maxsplit=len(header.split()) - 1), strict=True))
-            for line in text]  # fmt: skip
+    return [
+        dict(zip(header.split(), line.split(maxsplit=len(header.split()) - 1), strict=True))
+        for line in text
+    ]
 
 
 @contextlib.contextmanager
@@ -109,8 +111,15 @@ class TestShareGroups:
         (theirs,) = by_their_tool(kafka, "kafka-share-groups", name, "--verbose")
         assert [theirs["START-OFFSET"], theirs["LAG"]] == [str(row["start_offset"]), "6"]
         text = kgtool("describe", "--group", name).out.split()
-        assert text[:7] == ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LOG-END-OFFSET", "LAG",
-                            "STATUS"]  # fmt: skip
+        assert text[:7] == [
+            "GROUP",
+            "TOPIC",
+            "PARTITION",
+            "START-OFFSET",
+            "LOG-END-OFFSET",
+            "LAG",
+            "STATUS",
+        ]
 
     def test_members_and_state(
         self, kafka: Sandbox, kgtool: Kgtool, group: tuple[str, str]
@@ -119,15 +128,19 @@ class TestShareGroups:
         (member,) = rows(kgtool("describe", "--group", name, "--members", "-o", "json"))
         (theirs,) = by_their_tool(kafka, "kafka-share-groups", name, "--members", "--verbose")
         assert [str(member[key]) for key in ("consumer_id", "client_id", "current_epoch")] == [
-            theirs["CONSUMER-ID"], theirs["CLIENT-ID"], theirs["MEMBER-EPOCH"],
-        ]  # fmt: skip
+            theirs["CONSUMER-ID"],
+            theirs["CLIENT-ID"],
+            theirs["MEMBER-EPOCH"],
+        ]
         assert member["current_assignment"] == theirs["ASSIGNMENT"] == f"{topic}:0"
         (state,) = rows(kgtool("describe", "--group", name, "--state", "-o", "json"))
         (theirs,) = by_their_tool(kafka, "kafka-share-groups", name, "--state", "--verbose")
         ours = (state[key] for key in ("state", "group_epoch", "target_assignment_epoch"))
         assert [str(value) for value in ours] == [
-            theirs["STATE"], theirs["GROUP-EPOCH"], theirs["ASSIGNMENT-EPOCH"],
-        ]  # fmt: skip
+            theirs["STATE"],
+            theirs["GROUP-EPOCH"],
+            theirs["ASSIGNMENT-EPOCH"],
+        ]
 
     def test_watching_it(self, bootstrap: str, group: tuple[str, str], tmp_path: Path) -> None:
         name, topic = group
@@ -181,10 +194,12 @@ def test_a_start_offset_that_was_set(
     member = ShareConsumer({"bootstrap.servers": kafka.bootstrap, "group.id": name, "log_level": 0})
     member.subscribe([topic])
     seen = clients.wait_for(
-        lambda: member.poll(0.2) is not None
-        and kgtool("describe", "--group", name, "--state", "-o", "json").json["results"],
+        lambda: (
+            member.poll(0.2) is not None
+            and kgtool("describe", "--group", name, "--state", "-o", "json").json["results"]
+        ),
         "the group",
-    )  # fmt: skip
+    )
     member.close()
     assert seen[0]["type"] == "share"
     clients.wait_for(
@@ -218,15 +233,18 @@ class TestStreamsGroups:
         assert row["current_assignment"] == row["target_assignment"] == "active 0:0,1"
         (theirs,) = by_their_tool(kafka, "kafka-streams-groups", name, "--members", "--verbose")
         assert [theirs["MEMBER"], theirs["TOPOLOGY-EPOCH"], theirs["MEMBER-EPOCH"]] == [
-            row["consumer_id"], "3", str(row["current_epoch"]),
-        ]  # fmt: skip
+            row["consumer_id"],
+            "3",
+            str(row["current_epoch"]),
+        ]
         assert "0:[0,1]" in theirs["ASSIGNMENTS"]
         (state,) = rows(kgtool("describe", "--group", name, "--state", "-o", "json"))
         assert (state["type"], state["topology_epoch"], state["subtopologies"]) == ("streams", 3, 1)
         (theirs,) = by_their_tool(kafka, "kafka-streams-groups", name, "--state", "--verbose")
         assert [state["state"], str(state["group_epoch"])] == [
-            theirs["STATE"], theirs["GROUP-EPOCH"],
-        ]  # fmt: skip
+            theirs["STATE"],
+            theirs["GROUP-EPOCH"],
+        ]
         text = kgtool("describe", "--group", name, "--state", "--verbose").out
         assert "TOPOLOGY-EPOCH" in text
 
@@ -272,9 +290,7 @@ def test_watching_groups_of_two_types(bootstrap: str, new_topic: Callable[..., s
         assert look[0][2:] == ["|", "every", "0.2", "s", "|", "2", "groups", "|", "0", "changed"]
         assert look[1][:2] == look[4][:2] == ["GROUP", "TYPE"]
         assert (look[1][-1], look[4][-1]) == ("CHANGE", "CHANGE")
-        assert (look[2][:2], look[3], look[5][:2]) == (
-            [plain, "Classic"], [], [streams, "Streams"],
-        )  # fmt: skip
+        assert (look[2][:2], look[3], look[5][:2]) == ([plain, "Classic"], [], [streams, "Streams"])
         with contextlib.ExitStack() as stack:
             second = StreamsMember(bootstrap, streams, [topic], client_id="second-one")
             stack.push(second)
@@ -341,9 +357,10 @@ def test_who_lags_behind_the_target_is_named(
             return reply
 
         fresh = {
-            "rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic],
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": [topic],
             "topic_partitions": [],
-        }  # fmt: skip
+        }
         first, second = str(uuid.uuid4()), str(uuid.uuid4())
         epoch = beat(first, 0, **fresh).member_epoch
         deadline = time.monotonic() + 20

@@ -101,9 +101,12 @@ def _of_offsets(folded: FoldedLog, removals: Removals) -> list[ClientEvents]:
     begun = _of_rows(folded, TRANSACTIONAL_COMMIT, pending)
     end_ms = np.minimum(ends.at_ms[over], FAR)
     ended = begun.only(over)._replace(
-        kind=np.full(int(over.sum()), TRANSACTION_END), position=ends.position[over],
-        at_ms=end_ms, first_ms=end_ms, flag=log.markers.committed[ends.marker[over]],
-    )  # fmt: skip
+        kind=np.full(int(over.sum()), TRANSACTION_END),
+        position=ends.position[over],
+        at_ms=end_ms,
+        first_ms=end_ms,
+        flag=log.markers.committed[ends.marker[over]],
+    )
     unexpired = (removals.cause == EXPLICIT) | (removals.cause < 0)
     by_hand = removals.only(~removals.of_group & unexpired)
     deleted = _events(DELETE, by_hand.group, by_hand.position, by_hand.key, by_hand.at_ms)
@@ -163,10 +166,15 @@ def _replace_short_transactions(
     # Between the two the group must stay as it is.
     records = events.only(events.kind == GROUP_RECORD)
     before, after = (
-        as_of(records.group, records.position, events.group[begun], events.position[place],
-              before=True)
+        as_of(
+            records.group,
+            records.position,
+            events.group[begun],
+            events.position[place],
+            before=True,
+        )
         for place in (begun, end)
-    )  # fmt: skip
+    )
     seen |= before != after
     transaction = codes(events.group[begun], np.where(is_over, events.position[end], -1 - begun))
     seen = any_of(transaction, seen)

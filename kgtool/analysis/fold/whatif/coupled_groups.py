@@ -88,10 +88,16 @@ def _replayed(
     commit_ms = np.where(offsets.successor_dropped, FAR, offsets.commit_ms)
     stored = (commit_ms, offsets.offset, offsets.log_offset, offsets.producer_id)
     columns = (
-        events.group, events.kind, events.row, events.key, events.at_ms, events.flag,
-        events.first_ms, events.expire_ms,
+        events.group,
+        events.kind,
+        events.row,
+        events.key,
+        events.at_ms,
+        events.flag,
+        events.first_ms,
+        events.expire_ms,
         *(column[at] if len(column) else np.zeros_like(at) for column in stored),
-    )  # fmt: skip
+    )
     every = zip(*(column.tolist() for column in columns), strict=True)
     for group, some in groupby(every, itemgetter(0)):
         replay = GroupReplay(scenario)

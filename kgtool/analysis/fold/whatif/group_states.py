@@ -61,9 +61,17 @@ def timeline(
     until = end_ms[group]
     until[:-1] = np.where(group[1:] == group[:-1], clock[1:], until[:-1])
     return GroupTimeline(
-        group, some.position[place], clock, until, groups_of(rows), ints_of(rows, "generation"),
-        rows, recreates > 0, has_details > 0, has_own,
-    )  # fmt: skip
+        group,
+        some.position[place],
+        clock,
+        until,
+        groups_of(rows),
+        ints_of(rows, "generation"),
+        rows,
+        recreates > 0,
+        has_details > 0,
+        has_own,
+    )
 
 
 def _states(

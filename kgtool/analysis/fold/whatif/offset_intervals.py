@@ -25,11 +25,7 @@ from kgtool.analysis.fold.whatif.client_events import (
     tick_before,
     tick_from,
 )
-from kgtool.analysis.fold.whatif.coupled_groups import (
-    ClientHistory,
-    OffsetIntervals,
-    replay_groups,
-)
+from kgtool.analysis.fold.whatif.coupled_groups import ClientHistory, OffsetIntervals, replay_groups
 from kgtool.analysis.fold.whatif.group_states import timeline
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.input.broker_settings import Scenario
@@ -116,10 +112,17 @@ def _offset_intervals(touched: _Touched, checks: Checks) -> _Offsets:
     after = happened.again[end]
     missed = expired[end] & (after >= 0)
     intervals = OffsetIntervals(
-        events.group[end], np.full(len(end), OFFSET), events.key[end], events.first_ms[start],
-        until[end], expired[end], rule[end], happened.offset[end], happened.commit_ms[end],
+        events.group[end],
+        np.full(len(end), OFFSET),
+        events.key[end],
+        events.first_ms[start],
+        until[end],
+        expired[end],
+        rule[end],
+        happened.offset[end],
+        happened.commit_ms[end],
         np.where(missed, events.first_ms[after], NONE),
-    )  # fmt: skip
+    )
     return _Offsets(intervals, start, end)
 
 
@@ -151,15 +154,32 @@ def _steps(touched: _Touched, checks: Checks, offsets: _Offsets) -> _Steps:
     pending = history.events.kind == TRANSACTIONAL_COMMIT
     begun = history.events.only(pending & ~history.events.seen_open)
     parts = (
-        _step(found.group, events.clock_ms[offsets.start], events.position[offsets.start],
-              change=1, at_ms=found.from_ms, creates=new),
-        _step(found.group[ended], np.where(by_check, until_ms, events.clock_ms[behind]),
-              np.where(by_check, MAX, events.position[behind]),
-              change=-1, at_ms=until_ms, check=by_check),
+        _step(
+            found.group,
+            events.clock_ms[offsets.start],
+            events.position[offsets.start],
+            change=1,
+            at_ms=found.from_ms,
+            creates=new,
+        ),
+        _step(
+            found.group[ended],
+            np.where(by_check, until_ms, events.clock_ms[behind]),
+            np.where(by_check, MAX, events.position[behind]),
+            change=-1,
+            at_ms=until_ms,
+            check=by_check,
+        ),
         _step(begun.group, begun.clock_ms, begun.position, creates=new),
-        _step(states.group, states.clock_ms, states.position, state=np.arange(len(states.group)),
-              creates=states.recreates, is_record=states.recreates),
-    )  # fmt: skip
+        _step(
+            states.group,
+            states.clock_ms,
+            states.position,
+            state=np.arange(len(states.group)),
+            creates=states.recreates,
+            is_record=states.recreates,
+        ),
+    )
     steps = _Steps(*stacked(parts))
     order = np.lexsort((steps.position, steps.check, steps.time, steps.group))
     return _Steps(*(column[order] for column in steps))
@@ -167,8 +187,13 @@ def _steps(touched: _Touched, checks: Checks, offsets: _Offsets) -> _Steps:
 
 def _step(group: Ints, time: Ints, position: Ints, **given: Any) -> _Steps:
     rest = {
-        "check": 0, "change": 0, "at_ms": NONE, "state": -1, "creates": False, "is_record": False,
-    }  # fmt: skip
+        "check": 0,
+        "change": 0,
+        "at_ms": NONE,
+        "state": -1,
+        "creates": False,
+        "is_record": False,
+    }
     columns = {name: np.full(len(group), given.get(name, value)) for name, value in rest.items()}
     return _Steps(group=group, time=time, position=position, **columns)
 

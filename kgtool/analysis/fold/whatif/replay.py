@@ -192,9 +192,13 @@ class GroupReplay:
     def _judge(self, stored: StoredOffset) -> Verdict:
         key, commit = stored.key, stored.commit
         return verdict(
-            self.rules, self.snapshot, commit.committed, key[0], self.scenario.retention_ms,
+            self.rules,
+            self.snapshot,
+            commit.committed,
+            key[0],
+            self.scenario.retention_ms,
             key in self.holders,
-        )  # fmt: skip
+        )
 
     def _group_may_go(self, *, offsets_before: bool) -> bool:
         # Of a group without records the Scala coordinator writes no tombstone.
@@ -202,9 +206,12 @@ class GroupReplay:
             return False
         pending = bool(self.marks) if self.rules.marks_outlive_offsets else bool(self.holders)
         return r.group_leaves_tombstone(self.rules, self.snapshot) and r.group_may_go(
-            self.rules, self.snapshot, offsets_before=offsets_before, offsets_left=False,
+            self.rules,
+            self.snapshot,
+            offsets_before=offsets_before,
+            offsets_left=False,
             pending=pending,
-        )  # fmt: skip
+        )
 
     # --- checks --------------------------------------------------------------------------------
 
@@ -278,6 +285,12 @@ class GroupReplay:
 def _interval(stored: StoredOffset, until_ms: int | None, rule: str | None = None) -> Interval:
     commit = stored.commit
     return Interval(
-        OFFSET, stored.key, stored.since_ms, until_ms, rule is not None, rule, commit.offset,
+        OFFSET,
+        stored.key,
+        stored.since_ms,
+        until_ms,
+        rule is not None,
+        rule,
+        commit.offset,
         commit.committed.commit_timestamp_ms,
-    )  # fmt: skip
+    )

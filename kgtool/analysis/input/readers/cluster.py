@@ -44,10 +44,14 @@ def find_cluster(settings: Any, now_ms: int) -> Inputs:
         elif row["end_offset"] > row["start_offset"]:
             files.append(
                 InputFile(
-                    path, formats.CLUSTER.name, row["partition"], row["start_offset"],
-                    row["end_offset"], root=where,
+                    path,
+                    formats.CLUSTER.name,
+                    row["partition"],
+                    row["start_offset"],
+                    row["end_offset"],
+                    root=where,
                 )
-            )  # fmt: skip
+            )
     if problems and not files:
         raise ConfigError(" ".join(problems))
     notes = [] if files else [f"{TOPIC} of {where} has no records."]

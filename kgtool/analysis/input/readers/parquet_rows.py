@@ -140,9 +140,7 @@ def _begin(file: Any, group: int) -> int:
 
 
 def decode_rows(
-    tables: Iterable[Any],
-    options: DecodeOptions,
-    missing: int = formats.PARQUET.missing,
+    tables: Iterable[Any], options: DecodeOptions, missing: int = formats.PARQUET.missing
 ) -> Iterator[Any]:
     """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:

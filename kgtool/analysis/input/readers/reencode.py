@@ -46,8 +46,14 @@ _head_3 = struct.Struct(">hqi").pack
 _COLUMNS = 7
 _LIMIT = 1 << 63
 NOT_A_RECORD: Final = (
-    ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error, EncodeError,
-)  # fmt: skip
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    struct.error,
+    EncodeError,
+)
 """Errors for text that is not a record."""
 
 
@@ -74,10 +80,17 @@ class PrintedRecords:
         self._counts: dict[tuple[str, bool], list[int]] = {}
 
     def add(
-        self, log_offset: int, timestamp_ms: int, key: bytes, value: bytes | None,
-        *, producer_id: int = -1, transactional: bool = False, control: bool = False,
+        self,
+        log_offset: int,
+        timestamp_ms: int,
+        key: bytes,
+        value: bytes | None,
+        *,
+        producer_id: int = -1,
+        transactional: bool = False,
+        control: bool = False,
         epochs: Epochs | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
         for number in (log_offset, timestamp_ms, producer_id, *(epochs or ())):
             if not -_LIMIT <= number < _LIMIT:
@@ -86,10 +99,15 @@ class PrintedRecords:
         self._epochs.append(epochs)
         self._rows.append(
             (
-                log_offset, timestamp_ms, producer_id, transactional, control,
-                len(key), -1 if value is None else len(value),
+                log_offset,
+                timestamp_ms,
+                producer_id,
+                transactional,
+                control,
+                len(key),
+                -1 if value is None else len(value),
             )
-        )  # fmt: skip
+        )
 
     def is_last(self, unit: TextRecord) -> bool:
         """Whether the file ends with this record."""
