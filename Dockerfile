@@ -7,12 +7,12 @@ ARG PYTHON=python:3.12-slim
 ARG JRE=eclipse-temurin:21-jre
 
 FROM $PYTHON AS build
-COPY dist/kgtool-*.whl /tmp/
+COPY dist/kafka_kgtool-*.whl /tmp/
 RUN python3 -m venv /opt/kgtool
-RUN /opt/kgtool/bin/pip install --no-cache-dir "$(ls /tmp/kgtool-*.whl)[exporter,remote,mcp]"
+RUN /opt/kgtool/bin/pip install --no-cache-dir "$(ls /tmp/kafka_kgtool-*.whl)[exporter,remote,mcp]"
 
 FROM build AS build-analyze
-RUN /opt/kgtool/bin/pip install --no-cache-dir "$(ls /tmp/kgtool-*.whl)[analyze]"
+RUN /opt/kgtool/bin/pip install --no-cache-dir "$(ls /tmp/kafka_kgtool-*.whl)[analyze]"
 
 FROM $JRE AS jre
 

@@ -70,7 +70,7 @@ $(VENV)/.installed: pyproject.toml setup.py kgtool/__init__.py
 	@echo "Setting up $(VENV) (Python packages, once) …"
 	@$(PYTHON) -c 'import sys; sys.exit("kgtool needs Python 3.10 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 10) else 0)'
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pandas<3'  # pyspark[connect]'s: PySpark 4.3 can't use 3
 	@touch $@
 
 readme: venv  ## run the commands of README.rst and docs/ again and put in what they print

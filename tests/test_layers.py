@@ -69,7 +69,6 @@ EXTRA: dict[str, tuple[str, ...]] = {
 ONLY_IN = {
     "click": ("cli",),
     "pyspark": ("analysis",),
-    "pandas": ("analysis",),
     "pyarrow": ("analysis",),
     "numpy": ("analysis",),
     "socket": ("net", "cli", "api", "sandbox", "exporter"),

@@ -276,7 +276,7 @@ def test_an_extra_that_is_missing_is_named(installed: Path, tmp_path: Path) -> N
     log.write_bytes(b"\0" * 100)
     done = bare(installed, "analyze", str(log))
     assert done.returncode != 0
-    assert "kgtool[analyze]" in done.stderr and "Traceback" not in done.stderr
+    assert "kafka-kgtool[analyze]" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_machine_without_java(installed: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+NAME = "kafka-kgtool"
 OLDEST_PYTHON = "3.10"
 
 
@@ -92,7 +93,7 @@ def bill(path: Path) -> dict[str, Any]:
             if name.startswith(".deps/") and name.endswith(".dist-info/METADATA")
         ]
     parts = sorted((_component(one) for one in found), key=lambda part: str(part["name"]))
-    (main,) = (part for part in parts if part["name"] == "kgtool")
+    (main,) = (part for part in parts if part["name"] == NAME)
     rest = [part for part in parts if part is not main]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(parts))
     return {

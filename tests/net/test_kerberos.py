@@ -111,4 +111,4 @@ def test_without_python_gssapi_the_extra_is_named(
     argv = ["list", "--bootstrap-server", secure.at("KERBEROS"), "--command-config", path]
     result = kgtool(*argv, env=env)
     assert result.status == 1
-    assert "kgtool[gssapi]" in result.err
+    assert "kafka-kgtool[gssapi]" in result.err

@@ -127,7 +127,7 @@ def test_neither_ivy_nor_maven_says_what_to_install(cache, monkeypatch):
     ivy_only(monkeypatch)
     with pytest.raises(SandboxError, match="neither PySpark") as caught:
         jars.kafka_jars("4.3.1")
-    assert "kgtool[analyze]" in (caught.value.hint or "")
+    assert "kafka-kgtool[analyze]" in (caught.value.hint or "")
 
 
 def test_the_real_ivy_fetches_exactly_what_is_listed(tmp_path):

@@ -13,7 +13,7 @@ REALM = "KGTOOL.TEST"
 PASSWORD = "kerberos pass"
 HOW = (
     "The Kerberos tests need a KDC and python-gssapi: apt-get install krb5-kdc krb5-admin-server "
-    "krb5-user libkrb5-dev gcc python3-dev, then pip install 'kgtool[gssapi]'."
+    "krb5-user libkrb5-dev gcc python3-dev, then pip install 'kafka-kgtool[gssapi]'."
 )
 _SBIN = "/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -31,8 +31,8 @@ FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 CPU seconds of the JVM, and 90 MB less; two executors with a core each: 43 instead of 53 s)."""
 FAST_START = f"{FIRST_COMPILER} -XX:+UseSerialGC"
 WORKERS = (
-    "The Python of Spark's workers lacks it: install kgtool[analyze] there, or name a Python that "
-    "has it with --conf spark.pyspark.python=PATH."
+    "The Python of Spark's workers lacks it: install kafka-kgtool[analyze] there, or name a "
+    "Python that has it with --conf spark.pyspark.python=PATH."
 )
 HEAP = "1g"
 """Spark keeps blobs, and spills to disk if they do not fit: 8 M records take as long as with six
@@ -75,7 +75,7 @@ def check_packages() -> None:
     except ImportError as error:
         raise MissingExtra(
             f"analyze needs {error.name}, which is not installed",
-            hint="pip install 'kgtool[analyze]'",
+            hint="pip install 'kafka-kgtool[analyze]'",
         ) from None
 
 
@@ -337,7 +337,7 @@ def ship_code(session: Any) -> None:
     except Exception as error:
         raise AnalysisError(
             f"Spark does not take kgtool's code: {cause_of(str(error))}",
-            hint="Install kgtool[analyze] for the Python of Spark's workers.",
+            hint="Install kafka-kgtool[analyze] for the Python of Spark's workers.",
         ) from error
 
 

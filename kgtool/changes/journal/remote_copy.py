@@ -108,7 +108,7 @@ def _open(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise UsageError(
-            "--journal-copy needs the package fsspec: pip install 'kgtool[remote]'"
+            "--journal-copy needs the package fsspec: pip install 'kafka-kgtool[remote]'"
         ) from None
     return url_to_fs(url, use_listings_cache=False)  # type: ignore[no-any-return]
 

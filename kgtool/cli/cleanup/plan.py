@@ -100,7 +100,7 @@ def read_times(path: Path | None) -> KnownTimes | None:
     except ImportError as error:
         raise MissingExtra(
             f"Reading the tables in {path} needs {error.name}, which is not installed.",
-            hint="pip install 'kgtool[analyze]', or name a file of --table live -o ndjson.",
+            hint="pip install 'kafka-kgtool[analyze]', or name a file of --table live -o ndjson.",
         ) from None
 
 

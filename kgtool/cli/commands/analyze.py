@@ -241,5 +241,5 @@ def _extra() -> Iterator[None]:
     except ImportError as error:
         raise MissingExtra(
             f"analyze needs {error.name}, which is not installed",
-            hint="pip install 'kgtool[analyze]'",
+            hint="pip install 'kafka-kgtool[analyze]'",
         ) from None

@@ -106,7 +106,7 @@ def _to_parquet() -> Any:
     except ImportError as error:
         raise MissingExtra(
             f"--format parquet needs {error.name}, which is not installed.",
-            hint="pip install 'kgtool[analyze]'",
+            hint="pip install 'kafka-kgtool[analyze]'",
         ) from None
     return to_parquet
 

@@ -64,14 +64,14 @@ def command(
     Commit times and expiry are there as far as __consumer_offsets can be read.
 
     Only this machine can connect, unless --listen and --token-file are given. Needs
-    pip install 'kgtool[exporter]'.
+    pip install 'kafka-kgtool[exporter]'.
     """
     try:
         from prometheus_client import REGISTRY, generate_latest
     except ImportError:
         raise KgError(
             "kgtool exporter needs the package prometheus_client.",
-            hint="pip install 'kgtool[exporter]'",
+            hint="pip install 'kafka-kgtool[exporter]'",
         ) from None
     from kgtool.exporter import serve
     from kgtool.exporter.collect import Collector, Options

@@ -20,7 +20,7 @@ def command(settings: Settings, output: Output) -> int:
     steps: plan_NAME changes nothing and returns an id, apply takes it once, within 15 minutes, and
     sends the planned rows only, with the usual checks, locks and journal. Raw requests only read.
 
-    Needs pip install 'kgtool[mcp]'.
+    Needs pip install 'kafka-kgtool[mcp]'.
     """
     try:
         from kgtool.mcp import server
@@ -28,7 +28,7 @@ def command(settings: Settings, output: Output) -> int:
         if error.name is None or error.name.startswith("kgtool"):
             raise
         raise KgError(
-            "kgtool mcp needs the package mcp.", hint="pip install 'kgtool[mcp]'"
+            "kgtool mcp needs the package mcp.", hint="pip install 'kafka-kgtool[mcp]'"
         ) from None
     from kgtool.config.policy import policy_rules
     from kgtool.mcp.tools import Rights, rights

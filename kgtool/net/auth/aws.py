@@ -100,5 +100,6 @@ def _guarded(action: Any) -> Any:
 
 def _missing(package: str) -> MissingExtra:
     return MissingExtra(
-        f"A login with AWS IAM needs {package}.", hint="Install it with: pip install 'kgtool[msk]'"
+        f"A login with AWS IAM needs {package}.",
+        hint="Install it with: pip install 'kafka-kgtool[msk]'",
     )

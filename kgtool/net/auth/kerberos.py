@@ -69,8 +69,8 @@ def _library() -> Any:
     except ImportError as error:
         raise MissingExtra(
             f"sasl.mechanism=GSSAPI needs python-gssapi ({error}).",
-            hint="Install it with: pip install 'kgtool[gssapi]' (it needs Kerberos's headers: "
-            "apt-get install libkrb5-dev gcc python3-dev).",
+            hint="Install it with: pip install 'kafka-kgtool[gssapi]' (it needs Kerberos's "
+            "headers: apt-get install libkrb5-dev gcc python3-dev).",
         ) from None
     return gssapi
 

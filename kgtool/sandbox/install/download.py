@@ -79,7 +79,7 @@ def download(version: str, pins: Sequence[Pin], work: Path, reporter: Reporter) 
         raise SandboxError(
             f"Nothing here can download the jars of Kafka {version}: neither PySpark (its Ivy) "
             "nor Maven is installed",
-            hint="pip install 'kgtool[analyze]', or install Maven (apt-get install maven).",
+            hint="pip install 'kafka-kgtool[analyze]', or install Maven (apt-get install maven).",
         )
     raise SandboxError(
         f"The jars of Kafka {version} could not be downloaded ({'; '.join(reasons)})",
