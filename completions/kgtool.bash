@@ -335,7 +335,7 @@ _kgtool_kind() {
         --interval) [[ -n $kind ]] || kind="any" ;;
         --name) [[ -n $kind ]] || kind="any" ;;
         --brokers) [[ -n $kind ]] || kind="any" ;;
-        --kafka-version) [[ -n $kind ]] || kind="words" choices="4.3.1 3.9.1" ;;
+        --kafka-version) [[ -n $kind ]] || kind="words" choices="4.4.0 4.3.1 3.9.1" ;;
         --config) [[ -n $kind ]] || kind="any" ;;
         --dir) [[ -n $kind ]] || kind="dirs" ;;
     esac

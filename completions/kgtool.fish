@@ -745,7 +745,7 @@ complete -c kgtool -n '__kgtool_in "sandbox status"' -l no-color -d 'Never use c
 complete -c kgtool -n '__kgtool_in "sandbox status"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "sandbox status"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "sandbox up"' -l brokers -r -f -d 'How many brokers (default: 1).'
-complete -c kgtool -n '__kgtool_in "sandbox up"' -l kafka-version -r -f -a '4.3.1 3.9.1' -d 'Which Kafka (default: 4.3.1).'
+complete -c kgtool -n '__kgtool_in "sandbox up"' -l kafka-version -r -f -a '4.4.0 4.3.1 3.9.1' -d 'Which Kafka (default: 4.4.0).'
 complete -c kgtool -n '__kgtool_in "sandbox up"' -l config -r -f -d 'Broker configuration; repeatable.'
 complete -c kgtool -n '__kgtool_in "sandbox up"' -l dir -r -F -d 'Where the data goes (default: the user\'s state folder).'
 complete -c kgtool -n '__kgtool_in "sandbox up"' -l name -r -f -d 'Which sandbox.'

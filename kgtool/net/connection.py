@@ -21,7 +21,7 @@ from kgtool.net.background import Background
 from kgtool.net.dns import SocketAddress, numeric, resolve, unresolved
 from kgtool.net.tcp import TcpSocket, connect_error
 from kgtool.net.transport import Transport
-from kgtool.protocol.channel import CLOSED, READY, Channel
+from kgtool.protocol.channel import CLOSED, READY, Channel, Expected
 from kgtool.protocol.sasl import Mechanism
 from kgtool.protocol.schema import Struct
 
@@ -44,6 +44,7 @@ class Connection:
     :param selector: the loop's selector, in which sockets register themselves.
     :param background: runs what blocks: name lookups, fetching tokens.
     :param transport: TLS and logins, where they are configured.
+    :param expected: which broker is meant, where its cluster checks that.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class Connection:
         background: Background,
         transport: Transport,
         settings: Settings,
+        expected: Expected | None = None,
     ) -> None:
         shown = f"[{host}]" if ":" in host else host
         self.peer = f"{shown}:{port}"
         self._settings = settings
+        self._expected = expected
         self._selector = selector
         self._background = background
         self._transport = transport
@@ -88,7 +91,7 @@ class Connection:
             self._on_resolved(found)
 
     def _new_channel(self) -> Channel:
-        channel = Channel(self.peer, self._settings.client_id, __version__)
+        channel = Channel(self.peer, self._settings.client_id, __version__, self._expected)
         channel.trace = self._transport.trace
         return channel
 

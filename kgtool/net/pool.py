@@ -23,11 +23,13 @@ from kgtool.net.connection import Connection
 from kgtool.net.dns import canonical, unresolved
 from kgtool.net.tasks import Slot
 from kgtool.net.transport import Transport
+from kgtool.protocol.channel import WITHOUT_IDENTITY, Expected
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
 
 HEDGE_SECONDS = 1.0
+API_VERSIONS = 18
 _HEDGED_APIS = {3, 10, 60}
 """Metadata, FindCoordinator, DescribeCluster: reads that may be sent twice."""
 TOKEN_SHARE = 0.9
@@ -90,7 +92,15 @@ class Pool:
         if broker is None:
             self._give(slot, ConnectFailed(f"Broker {to} is not part of the cluster now."))
         else:
-            self._send(self._connection(broker.host, broker.port), slot)
+            connection = self._connection(broker.host, broker.port, self._expected(to))
+            self._send(connection, slot)
+
+    def _expected(self, node_id: int) -> Expected | None:
+        """Return which broker is meant, if the cluster checks that."""
+        spoken = (c.channel.versions.get(API_VERSIONS) for c in self._connections.values())
+        is_checked = any(versions and versions[1] > WITHOUT_IDENTITY for versions in spoken)
+        cluster_id = self._cluster.cluster_id
+        return Expected(cluster_id, node_id) if cluster_id and is_checked else None
 
     def _leave_brokers(self) -> None:
         """Use none of the present connections: start from the bootstrap addresses again."""
@@ -117,20 +127,23 @@ class Pool:
         else:
             self._for_versions.append((connection, slot))
 
-    def _connection(self, host: str, port: int) -> Connection:
+    def _connection(self, host: str, port: int, expected: Expected | None = None) -> Connection:
         key = (host, port)
         connection = self._connections.get(key)
         if connection is None or connection.is_closed:
             if connection is not None:
                 self._hand_out(connection)
-            connection = self._connect(host, port)
+            connection = Connection(
+                host,
+                port,
+                self._selector,
+                self._background,
+                self._transport,
+                self._settings,
+                expected,
+            )
             self._connections[key] = connection
         return connection
-
-    def _connect(self, host: str, port: int) -> Connection:
-        return Connection(
-            host, port, self._selector, self._background, self._transport, self._settings
-        )
 
     def _any_connection(self) -> Connection | None:
         """Return the connection that has waited the shortest for a reply."""

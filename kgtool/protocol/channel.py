@@ -7,7 +7,9 @@
 
 LOGIN only with a SASL mechanism (see ``login``). ApiVersions answered with UNSUPPORTED_VERSION
 (35) is sent again in the highest version that the broker names, strictly below ours, so that no
-peer can make it loop. Requests sent before READY wait. A broker answers one connection's requests
+peer can make it loop. Version 5 is asked only where it is known to be spoken and where the cluster
+and the node are known, which it then checks (KIP-1242): to any other 3.9 to 4.3 it would cost a
+round trip. Requests sent before READY wait. A broker answers one connection's requests
 in order, so replies are matched by position and the correlation id is only verified: a wrong one
 means that nothing after it can be trusted, and closes the channel.
 
@@ -23,6 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.errors import (
+    ConnectFailed,
     ConnectionLost,
     DecodeError,
     EncodeError,
@@ -32,7 +35,7 @@ from kgtool.errors import (
     UnsupportedVersion,
 )
 from kgtool.protocol.api import api_versions
-from kgtool.protocol.codes import UNSUPPORTED_VERSION, broker_error
+from kgtool.protocol.codes import REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION, broker_error
 from kgtool.protocol.frame import FrameBuffer, correlation_of, encode_request, skip_response_header
 from kgtool.protocol.plan import decode_prefix
 from kgtool.protocol.schema import Struct
@@ -48,6 +51,9 @@ NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOS
 # then answers at once, with an error that is recognised.
 FIRST_CORRELATION_ID = 0x0D0A
 
+WITHOUT_IDENTITY = 4
+"""The last version of ApiVersions that does not say which broker is meant."""
+
 TRACE_WIDTH = 300
 """Characters of a message's content that are shown by ``--debug``."""
 
@@ -57,6 +63,13 @@ _SECRET_APIS = {36}
 
 class ProtocolWarning(UserWarning):
     """A harmless deviation from the protocol."""
+
+
+class Expected(NamedTuple):
+    """Which broker a connection means to reach (KIP-1242)."""
+
+    cluster_id: str
+    node_id: int
 
 
 class _InFlight(NamedTuple):
@@ -71,9 +84,16 @@ class Channel:
 
     :param peer: ``host:port`` for messages.
     :param client_id: sent in each header, for the broker's request log and quotas.
+    :param expected: the broker refuses the connection if it is another (4.4).
     """
 
-    def __init__(self, peer: str, client_id: str, software_version: str = "0") -> None:
+    def __init__(
+        self,
+        peer: str,
+        client_id: str,
+        software_version: str = "0",
+        expected: Expected | None = None,
+    ) -> None:
         self.peer = peer
         self.state = NEW
         self.versions: dict[int, tuple[int, int]] = {}
@@ -86,6 +106,7 @@ class Channel:
         self._login: Login | None = None
         self._client_id = client_id
         self._software_version = software_version
+        self._expected = expected
         self._buffer = FrameBuffer(peer)
         self._out = bytearray()
         self._in_flight: deque[_InFlight] = deque()
@@ -132,7 +153,8 @@ class Channel:
 
     def _begin_versions(self) -> None:
         self.state = VERSIONS
-        self._ask_versions(api_versions.Request.VERSIONS.high)
+        highest = api_versions.Request.VERSIONS.high
+        self._ask_versions(highest if self._expected else WITHOUT_IDENTITY)
 
     def send(self, token: Any, request: Struct, max_version: int | None = None) -> None:
         """Queue a request; its reply will come back with ``token``."""
@@ -236,12 +258,14 @@ class Channel:
         )
 
     def _ask_versions(self, version: int) -> None:
-        request = api_versions.Request()
+        said: dict[str, Any] = {}
         if version >= 3:
-            request = api_versions.Request(
+            said.update(
                 client_software_name="kgtool", client_software_version=self._software_version
             )
-        self._write(None, request, version)
+        if version > WITHOUT_IDENTITY and self._expected is not None:
+            said.update(self._expected._asdict())
+        self._write(None, api_versions.Request(**said), version)
 
     def _on_frame(self, frame: bytes) -> None:
         if not self._in_flight:
@@ -313,6 +337,15 @@ class Channel:
             self._retry_versions(frame, version)
             return
         reply = self._decode_versions(frame, version)
+        if reply.error_code == REBOOTSTRAP_REQUIRED and self._expected is not None:
+            cluster_id, node_id = self._expected
+            self.fail(
+                ConnectFailed(
+                    f"{self.peer} is not broker {node_id} of the cluster {cluster_id}: "
+                    "another broker has this address now."
+                )
+            )
+            return
         if reply.error_code:
             self.fail(broker_error(reply.error_code))
             return

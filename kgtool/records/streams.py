@@ -15,6 +15,10 @@ class StreamsGroupMetadataValue(Struct, key=17, versions="0", flexible="0+"):
     metadata_hash: int = int64()
     validated_topology_epoch: int = int32(tag=0, default=-1)
     last_assignment_configs: list[KeyValue] | None = array(KeyValue, nullable="0+", tag=1)
+    # 4.4 (KIP-1331): the topology epoch whose description is stored (-1 none, -2 not sure), and the
+    # one whose description the broker's plugin refused for ever
+    stored_description_topology_epoch: int = int32(tag=2, default=-1)
+    failed_description_topology_epoch: int = int32(tag=3, default=-1)
 
 
 class StreamsGroupMemberMetadataValue(Struct, key=19, versions="0", flexible="0+"):

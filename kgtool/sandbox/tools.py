@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
@@ -21,7 +21,9 @@ TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
+BEFORE_4_4 = {"kafka-configs": "kafka.admin.ConfigCommand"}
 BEFORE_4 = {
+    **BEFORE_4_4,
     "kafka-acls": "kafka.admin.AclCommand",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
@@ -38,5 +40,7 @@ BEFORE_3 = {
 
 def tool_class(tool: str, version: str) -> str:
     """The class of a script in a Kafka version; a class name is returned as it is."""
-    older = {"2": BEFORE_3, "3": BEFORE_4}.get(version[0], {})
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    steps = (((3, 0), BEFORE_3), ((4, 0), BEFORE_4), ((4, 4), BEFORE_4_4))
+    older = next((names for until, names in steps if numbers < until), {})
     return older.get(tool) or TOOLS.get(tool, tool)

@@ -351,9 +351,10 @@ EXPORTED = {
     "3.9.1": "3.9",
     "3.9.1-new": "3.9",
     "4.3.1": "4.1",
+    "4.4.0": "4.1",
 }
 """What ``protocol.release`` makes of the versions that these brokers really offer."""
-WITH_NEW_COORDINATOR = ("3.9.1-new", "4.3.1")
+WITH_NEW_COORDINATOR = ("3.9.1-new", "4.3.1", "4.4.0")
 
 
 def test_no_version_outside_of_what_a_broker_offers(

@@ -130,7 +130,7 @@ def test_a_bad_address_is_remembered(names: dict[str, list[str]], bootstrap: str
         session.connect()
         assert len(silent.accepted) == 1
         names["other.example.org"] = names[NAME]
-        connection = session.loop._pool._connect("other.example.org", port)
+        connection = session.loop._pool._connection("other.example.org", port)
         until = time.monotonic() + 5
         while not connection.is_ready and time.monotonic() < until:
             session.loop._select(0.05)

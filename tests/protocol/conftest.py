@@ -36,8 +36,8 @@ def documents() -> dict[str, Documents]:
     return {version: read_documents(version) for version in VERSIONS}
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=(VERSIONS[0], VERSIONS[-1]))
 def kafka_jvm(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """The real classes of each Kafka version in turn."""
+    """The real classes of the newest and the oldest Kafka of the sandbox, in turn."""
     with kafka_classes(request.param) as kafka:
         yield kafka

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kgtool.errors import (
+    ConnectFailed,
     ConnectionLost,
     DecodeError,
     EncodeError,
@@ -17,7 +18,7 @@ from kgtool.errors import (
     UnsupportedVersion,
 )
 from kgtool.protocol.api import api_versions, list_groups, metadata, offset_delete
-from kgtool.protocol.channel import CLOSED, READY, Channel
+from kgtool.protocol.channel import CLOSED, READY, Channel, Expected
 from kgtool.protocol.plan import encode
 
 OFFERED = {18: (0, 4), 16: (0, 5), 3: (0, 13)}
@@ -43,6 +44,23 @@ class Broker:
 def frame(correlation_id: int, body: bytes, *, flexible: bool = False) -> bytes:
     payload = struct.pack(">i", correlation_id) + (b"\x00" if flexible else b"") + body
     return struct.pack(">i", len(payload)) + payload
+
+
+def test_a_known_broker_is_named_and_refuses_to_be_another() -> None:
+    """KIP-1242; where nothing is known the version is asked that 3.9 to 4.3 speak too."""
+    plain = Channel("b:1", "kgtool")
+    plain.start()
+    assert Broker(plain).take()[0][:2] == (18, 4)
+    channel = Channel("b:1", "kgtool", expected=Expected("cluster-1", 7))
+    channel.start()
+    data = channel.data_to_send()
+    key, version, sent = struct.unpack_from(">hhi", data, 4)
+    assert (key, version) == (18, 5)
+    assert data.endswith(b"\x0acluster-1\x00\x00\x00\x07\x00")
+    channel.receive(frame(sent, encode(api_versions.Response(error_code=129), 5)))
+    assert channel.state == CLOSED
+    assert isinstance(channel.error, ConnectFailed)
+    assert "b:1 is not broker 7 of the cluster cluster-1" in str(channel.error)
 
 
 def versions_body(version: int = 4, offered: dict[int, tuple[int, int]] | None = None) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kgtool
 from kgtool.protocol import codes
+from kgtool.sandbox.install.jars import DEFAULT_VERSION
 from tests.protocol.jvm import Kafka, kafka_classes
 
 
@@ -29,7 +30,7 @@ def read_errors(kafka: Kafka) -> dict[int, codes.Code]:
 
 
 def test_the_table_is_kafkas_enum() -> None:
-    with kafka_classes("4.3.1") as kafka:
+    with kafka_classes(DEFAULT_VERSION) as kafka:
         theirs = read_errors(kafka)
     assert len(theirs) > 130
     assert theirs == codes.CODES

@@ -19,6 +19,12 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
+RENAMED_IN_4_4 = {
+    "acceptable_recovery_lag_legacy": "acceptable_recovery_lag",
+    "generation_id_or_member_epoch": "generation_id",
+}
+
+
 def schema_of(message: Message) -> Any | None:
     """kio's class for a message, or None where it has none (versions that Kafka 4 removed)."""
     from kio.index import UnknownEntity, load_request_schema, load_response_schema
@@ -33,7 +39,8 @@ def schema_of(message: Message) -> Any | None:
 def value_of(theirs: Any, field: Field) -> Any:
     """kio's value of a field: its names are Kafka's in snake case, times without the unit."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field.wire or "").lower()
-    return getattr(theirs, name if hasattr(theirs, name) else name.removesuffix("_ms"))
+    names = (name, name.removesuffix("_ms"), RENAMED_IN_4_4.get(name, ""))
+    return next(getattr(theirs, each) for each in names if hasattr(theirs, each))
 
 
 def plain(value: Any) -> Any:

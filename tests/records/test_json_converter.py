@@ -49,10 +49,10 @@ def test_every_record_that_kafka_prints_comes_back_byte_for_byte(
             again = coordinator.message(form.name)
             assert coordinator.read(again, java_version, back[2:]) == 0
             assert _print(coordinator, form.name, again, java_version) == text
-            if coordinator.version == "4.3.1":  # to 3.9 later tags are unknown, so not printed
+            if coordinator.version != "3.9.1":  # to 3.9 later tags are unknown, so not printed
                 assert back[2:] == raw, (form.name, text)
             seen.add(form.name)
-    assert len(seen) == (43 if coordinator.version == "4.3.1" else 21)
+    assert len(seen) == (21 if coordinator.version == "3.9.1" else 43)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class _Names(NamedTuple):
 
 
 NAMES = {
-    "4.3.1": _Names(
+    "4.4.0": _Names(
         "org.apache.kafka.coordinator.common.runtime",
         "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde",
     ),
@@ -70,7 +70,8 @@ class Coordinators:
         self._count += 1
         kafka = self.jvm.org.apache.kafka
         config = self._config(retention_minutes)
-        log = kafka.common.utils.LogContext()
+        utils = kafka.common.utils
+        log = (utils if self.version == "3.9.1" else utils.internals).LogContext()
         builder = (
             self._builder(config)
             .withLogContext(log)
@@ -113,8 +114,7 @@ class Coordinators:
             return shard(config)
         share = self.group.modern.share.ShareGroupConfig
         settings = self._settings([self.group.GroupCoordinatorConfig.CONFIG_DEF, share.CONFIG_DEF])
-        defaults = self.jvm.java.util.HashMap()
-        builder = shard(config, self.group.GroupConfigManager(defaults, config, share(settings)))
+        builder = shard(config, self.group.GroupConfigManager(config, share(settings)))
         builder.withAuthorizerPlugin(self.jvm.java.util.Optional.empty())
         builder.withExecutor(self._nothing(f"{self.names.runtime}.CoordinatorExecutor"))
         return builder

@@ -52,7 +52,7 @@ def test_the_commands_choices_are_the_pinned_versions():
 
 
 def test_another_version_is_a_usage_error():
-    with pytest.raises(UsageError, match="choose one of 4.3.1, 3.9.1"):
+    with pytest.raises(UsageError, match="choose one of 4.4.0, 4.3.1, 3.9.1"):
         jars.kafka_jars("2.8.0")
 
 

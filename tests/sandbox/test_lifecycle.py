@@ -71,7 +71,7 @@ def test_up_status_down(shell):
     assert clients.group_ids(address) == set()
     state = shell.state()
     assert (state["state"], state["bootstrap"]) == ("running", address)
-    assert state["kafka_version"] == "4.3.1"
+    assert state["kafka_version"] == "4.4.0"
 
     again = shell("up")
     assert again.stdout.strip() == address
@@ -81,7 +81,7 @@ def test_up_status_down(shell):
         assert terminal.read_all() == 0
         assert f"Next: export KGTOOL_BOOTSTRAP_SERVER={address}" in terminal.output
     other = shell("up", "--brokers", "3", status=1)
-    assert "exists already, as 1 broker of Kafka 4.3.1" in other.stderr
+    assert "exists already, as 1 broker of Kafka 4.4.0" in other.stderr
     assert shell.state()["brokers"] == state["brokers"]
 
     with Sandbox.attach("default", root=shell.root) as cluster:

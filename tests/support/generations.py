@@ -51,6 +51,7 @@ GENERATIONS = (
     Generation("3.9.1", "3.9.1", {}),
     Generation("3.9.1-new", "3.9.1", MODERN_39, has_modern_groups=True),
     Generation("4.3.1", "4.3.1", {}, has_modern_groups=True, has_group_configs=True),
+    Generation("4.4.0", "4.4.0", {}, has_modern_groups=True, has_group_configs=True),
 )
 
 

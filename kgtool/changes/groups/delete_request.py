@@ -111,7 +111,9 @@ def _send(
             gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
             done = row.error_code == codes.NONE or gone
             error = denied.explain(
-                broker_error(row.error_code), denied.DELETE_GROUP, group=row.group_id
+                broker_error(row.error_code, row.error_message),
+                denied.DELETE_GROUP,
+                group=row.group_id,
             )
             if is_unsettled(error) or is_too_large(error):
                 asked.add(row.group_id)

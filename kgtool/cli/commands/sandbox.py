@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Repeated from kgtool.sandbox.install.jars, which costs more to import than a --help may take; a
 # test holds the two together.
-VERSIONS = ("4.3.1", "3.9.1")
+VERSIONS = ("4.4.0", "4.3.1", "3.9.1")
 
 name_option = option("--name", "NAME", "Which sandbox.", default="default", show_default=True)
 

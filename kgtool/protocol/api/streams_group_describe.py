@@ -1,4 +1,8 @@
-"""StreamsGroupDescribe (key 89): topology, members and tasks of streams groups (KIP-1071)."""
+"""StreamsGroupDescribe (key 89): topology, members and tasks of streams groups (KIP-1071).
+
+v1 names the assignor (KIP-1357) and, where the broker stores it, what the topology is made of
+(KIP-1331).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from kgtool.protocol.schema import (
     Struct,
     array,
     boolean,
+    int8,
     int16,
     int32,
     int64,
@@ -80,6 +85,32 @@ class Member(Struct):
     is_classic: bool = boolean("0+")
 
 
+class Node(Struct):
+    name: str = string("1+")
+    # 1 source, 2 processor, 3 sink
+    node_type: int = int8("1+")
+    source_topics: list[str] = array(string, "1+")
+    # null: not a sink, or its topic is chosen at run time
+    sink_topic: str | None = string("1+", nullable="1+", default=None)
+    stores: list[str] = array(string, "1+")
+    successors: list[str] = array(string, "1+")
+
+
+class DescribedSubtopology(Struct):
+    subtopology_id: str = string("1+")
+    nodes: list[Node] = array(Node, "1+")
+
+
+class GlobalStore(Struct):
+    source: Node = struct(Node, "1+")
+    processor: Node = struct(Node, "1+")
+
+
+class TopologyDescription(Struct):
+    subtopologies: list[DescribedSubtopology] = array(DescribedSubtopology, "1+")
+    global_stores: list[GlobalStore] = array(GlobalStore, "1+")
+
+
 class Group(Struct):
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
@@ -91,9 +122,16 @@ class Group(Struct):
     members: list[Member] = array(Member, "0+")
     # bit n = AclOperation n is allowed; the default means the broker did not say
     authorized_operations: int = int32("0+", default=-(2**31))
+    topology_description: TopologyDescription | None = struct(
+        TopologyDescription, "1+", nullable="1+", default=None
+    )
+    # 0 not asked for, 1 none is stored, 2 the broker could not read it, 3 it is there
+    topology_description_status: int = int8("1+")
+    # of the next assignment; the current one may be another's
+    assignor_name: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
 
-class Response(Struct, versions="0", flexible="0+"):
+class Response(Struct, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32("0+")
     groups: list[Group] = array(Group, "0+")
 
@@ -101,3 +139,4 @@ class Response(Struct, versions="0", flexible="0+"):
 class Request(Struct, key=89, reply=Response, route="coordinator", changes=False):
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
+    include_topology_description: bool = boolean("1+")

@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat (key 88): join, stay in and leave a streams group (KIP-1071)."""
+"""StreamsGroupHeartbeat (key 88): join, stay in and leave a streams group (KIP-1071).
+
+v1 asks for a description of the topology (KIP-1331) and has a wider recovery lag.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from kgtool.protocol.api.streams_group_describe import (
     TaskOffset,
     TopicInfo,
 )
-from kgtool.protocol.schema import Struct, array, boolean, int8, int16, int32, string, struct
+from kgtool.protocol.schema import Struct, array, boolean, int8, int16, int32, int64, string, struct
 
 
 class CopartitionGroup(Struct):
@@ -50,20 +53,23 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition] = array(TopicPartition, "0+")
 
 
-class Response(Struct, versions="0", flexible="0+"):
+class Response(Struct, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
     member_id: str = string("0+")
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    acceptable_recovery_lag: int = int32("0+")
+    acceptable_recovery_lag_legacy: int = int32("0")
     task_offset_interval_ms: int = int32("0+")
+    # -1: the broker does not have this config
+    acceptable_recovery_lag: int = int64("1+", default=-1, ignorable=True)
     status: list[Status] | None = array(Status, "0+", nullable="0+")
     # null, here and below: as before
     active_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    topology_description_required: bool = boolean("1+")
     endpoint_information_epoch: int = int32("0+")
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
         EndpointToPartitions, "0+", nullable="0+", default=None
