@@ -134,6 +134,7 @@ KNOWN_CLASSES = {
         f"{_OAUTH}DefaultJwtRetriever",
         f"{_OAUTH}ClientCredentialsJwtRetriever",
         f"{_OAUTH}FileJwtRetriever",
+        f"{_OAUTH}JwtBearerJwtRetriever",
     ),
     "ssl.engine.factory.class": ("org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",),
 }
@@ -153,13 +154,6 @@ def check_classes(properties: Properties, protocol: str, where: str) -> None:
         value = properties.value(key)
         if not (is_used and value) or value in known:
             continue
-        if value.endswith(".JwtBearerJwtRetriever"):
-            raise ConfigError(
-                f"{key}={value} in {where}: kgtool does not make JWT assertions (the JWT bearer "
-                "grant).",
-                hint="Use the client credentials grant, or let another program put the token in "
-                "a file that sasl.oauthbearer.token.endpoint.url names with a file: URL.",
-            )
         raise ConfigError(
             f"{key}={value} in {where} is a Java class that kgtool can't run.",
             hint="docs/secured-clusters.rst says which logins kgtool has.",

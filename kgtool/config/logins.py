@@ -80,6 +80,26 @@ class ClientCredentials(NamedTuple):
     urlencode: bool = False
 
 
+class JwtBearer(NamedTuple):
+    """The JWT bearer grant of OAuth 2 (RFC 7523): a signed assertion buys a token (KIP-1139).
+
+    The fields are ``sasl.oauthbearer.assertion.*``; ``tls`` as in ``ClientCredentials``.
+    """
+
+    url: str
+    scope: str | None
+    tls: Properties
+    algorithm: str
+    claims: dict[str, str]
+    assertion_file: str | None = None
+    key_file: str = ""
+    passphrase: Secret | None = None
+    template_file: str | None = None
+    expires_seconds: int = 300
+    not_before_seconds: int = 60
+    has_id: bool = False
+
+
 class AwsLogin(NamedTuple):
     """Where AWS credentials come from: a profile and a role, or (None) boto's usual places."""
 
@@ -93,7 +113,7 @@ class AwsLogin(NamedTuple):
 class OAuthLogin(NamedTuple):
     """OAUTHBEARER: where the token comes from, and the extensions (KIP-342) to send with it."""
 
-    source: UnsecuredToken | StaticToken | ClientCredentials | AwsLogin
+    source: UnsecuredToken | StaticToken | ClientCredentials | JwtBearer | AwsLogin
     extensions: dict[str, str]
 
 
@@ -201,7 +221,10 @@ def _oauth(module: LoginModule | None, properties: Properties, where: str) -> OA
     if url and url.lower().startswith("file:"):
         return OAuthLogin(StaticToken(None, _path_of(url)), extensions)
     if url:
-        return OAuthLogin(_credentials(url, options, properties, where), extensions)
+        _check_http(url, where)
+        name = properties.value("sasl.oauthbearer.jwt.retriever.class") or ""
+        read = _jwt_bearer if name.endswith(".JwtBearerJwtRetriever") else _credentials
+        return OAuthLogin(read(url, options, properties, where), extensions)
     if "token" in options:
         return OAuthLogin(StaticToken(Secret(options["token"])), extensions)
     if any(key.startswith("unsecuredLogin") for key in options):
@@ -225,15 +248,66 @@ def _is_http(url: str) -> bool:
     return found is not None and 0 < int(found["port"] or 80) < 65536
 
 
-def _credentials(
-    url: str, options: Properties, properties: Properties, where: str
-) -> ClientCredentials:
+def _check_http(url: str, where: str) -> None:
     if not _is_http(url):
         shown = re.sub("//[^/]*@", "//", url)
         raise ConfigError(
             f"sasl.oauthbearer.token.endpoint.url={shown} in {where} is not an http:, https: or "
             "file: URL."
         )
+
+
+def _tls(options: Properties) -> Properties:
+    return Properties({key: value for key, value in options.items() if key.startswith("ssl.")})
+
+
+_ASSERTION = "sasl.oauthbearer.assertion."
+_ALGORITHMS = ("RS256", "ES256")
+
+
+def _jwt_bearer(url: str, options: Properties, properties: Properties, where: str) -> JwtBearer:
+    said = {
+        key.removeprefix(_ASSERTION): properties.value(key) or ""
+        for key in properties
+        if key.startswith(_ASSERTION)
+    }
+    algorithm = said.get("algorithm", "RS256")
+    if algorithm not in _ALGORITHMS:
+        raise ConfigError(
+            f"{_ASSERTION}algorithm={algorithm} in {where}: choose one of {', '.join(_ALGORITHMS)}."
+        )
+    if "file" not in said and "private.key.file" not in said:
+        raise ConfigError(
+            f"{_ASSERTION}private.key.file is missing in {where}: it signs the assertion (or give "
+            f"a finished one with {_ASSERTION}file)."
+        )
+    passphrase = said.get("private.key.passphrase")
+    return JwtBearer(
+        url,
+        properties.value("sasl.oauthbearer.scope") or options.get("scope"),
+        _tls(options),
+        algorithm,
+        {name: said[f"claim.{name}"] for name in ("aud", "iss", "sub") if f"claim.{name}" in said},
+        said.get("file"),
+        said.get("private.key.file", ""),
+        Secret(passphrase) if passphrase else None,
+        said.get("template.file"),
+        _seconds(said, "claim.exp.seconds", 300, where),
+        _seconds(said, "claim.nbf.seconds", 60, where),
+        said.get("claim.jti.include", "").lower() == "true",
+    )
+
+
+def _seconds(said: dict[str, str], name: str, default: int, where: str) -> int:
+    text = said.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= 86_400):
+        raise ConfigError(f"{_ASSERTION}{name}={text} in {where} is not 0 to 86400 seconds.")
+    return int(text)
+
+
+def _credentials(
+    url: str, options: Properties, properties: Properties, where: str
+) -> ClientCredentials:
     # The properties are Kafka 4.1's (KIP-1139); before that they were JAAS options.
     client_id = properties.value(f"{_NEW}client.id") or options.get("clientId")
     secret = properties.value(f"{_NEW}client.secret") or options.get("clientSecret")
@@ -243,12 +317,11 @@ def _credentials(
             f"{_NEW}{missing} is missing in {where}: the token endpoint needs it (or "
             f"{'clientSecret' if client_id else 'clientId'} in sasl.jaas.config)."
         )
-    tls = Properties({key: value for key, value in options.items() if key.startswith("ssl.")})
     return ClientCredentials(
         url,
         client_id,
         Secret(secret),
         properties.value("sasl.oauthbearer.scope") or options.get("scope"),
-        tls,
+        _tls(options),
         (properties.value("sasl.oauthbearer.header.urlencode") or "").lower() == "true",
     )

@@ -95,11 +95,6 @@ def test_a_user_sees_it_on_stderr_and_the_command_goes_on(
 
 LOGIN_CALLBACK = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 REFUSED = {
-    "JWT assertions": (
-        f"{OAUTH}sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security."
-        "oauthbearer.JwtBearerJwtRetriever",
-        "JWT bearer grant",
-    ),
     "another retriever": (
         f"{OAUTH}sasl.oauthbearer.jwt.retriever.class=my.Retriever",
         "Java class",

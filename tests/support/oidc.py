@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
 ISSUER = "https://issuer.example.org/kgtool"
 AUDIENCE = "kafka"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT = ("kgtool-client", "cl1ent s3cret+/=:%")
 
 
@@ -84,12 +86,16 @@ class Endpoint:
         self.lifetime = lifetime
         self.fail = fail or []
         self.requests: list[dict[str, Any]] = []
+        self.trusted: Any = None
+        """The public key that assertions are checked with."""
         self.url = ""
 
     def answer(self, headers: dict[str, str], form: dict[str, list[str]]) -> tuple[int, Any]:
         self.requests.append({"headers": headers, "form": form})
         if self.fail:
             return self.fail.pop(0), {"error": "temporarily_unavailable"}
+        if form.get("grant_type") == [JWT_BEARER]:
+            return self._exchange(*form.get("assertion", [""]))
         credentials = base64.b64encode(":".join(CLIENT).encode()).decode()
         if headers.get("authorization") != f"Basic {credentials}":
             return 401, {"error": "invalid_client", "error_description": "Bad credentials\x1b[31m"}
@@ -97,6 +103,34 @@ class Endpoint:
             return 400, {"error": "unsupported_grant_type"}
         token = self.keys.token(lifetime=self.lifetime, scope=" ".join(form.get("scope", [])))
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
+
+    def _exchange(self, assertion: str) -> tuple[int, Any]:
+        """Sell a token for an assertion that is signed as it says, and still valid."""
+        text, _, signature = assertion.rpartition(".")
+        header, claims = (json.loads(_bytes(part)) for part in text.split("."))
+        self.requests[-1].update(header=header, claims=claims)
+        try:
+            self._verify(header["alg"], text.encode(), _bytes(signature))
+        except InvalidSignature:
+            return 400, {"error": "invalid_grant", "error_description": "Bad signature"}
+        if not claims["nbf"] <= time.time() < claims["exp"]:
+            return 400, {"error": "invalid_grant", "error_description": "Not valid now"}
+        token = self.keys.token(claims.get("sub", "nobody"), lifetime=self.lifetime)
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
+
+    def _verify(self, algorithm: str, text: bytes, signature: bytes) -> None:
+        key = self.trusted
+        if isinstance(key, rsa.RSAPublicKey) and algorithm == "RS256":
+            key.verify(signature, text, padding.PKCS1v15(), hashes.SHA256())
+        elif isinstance(key, ec.EllipticCurvePublicKey) and algorithm == "ES256":
+            numbers = (int.from_bytes(half, "big") for half in (signature[:32], signature[32:]))
+            key.verify(utils.encode_dss_signature(*numbers), text, ec.ECDSA(hashes.SHA256()))
+        else:
+            raise InvalidSignature
+
+
+def _bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Bearer tokens for OAUTHBEARER: made here, read from a file, or fetched from a token endpoint.
 
 The client credentials grant is that of Kafka's ClientCredentialsJwtRetriever (KIP-768): a POST
-with HTTP Basic authentication; the answer's ``access_token`` is used for most of its lifetime.
+with HTTP Basic authentication; the JWT bearer grant that of JwtBearerJwtRetriever (KIP-1139): a
+POST of a signed assertion. The answer's ``access_token`` is used for most of its lifetime.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import time
 import urllib.error
 import urllib.request
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-from kgtool.config.logins import AwsLogin, ClientCredentials, StaticToken, UnsecuredToken
+from kgtool.config.logins import AwsLogin, ClientCredentials, JwtBearer, StaticToken, UnsecuredToken
 from kgtool.errors import AuthenticationError, ConfigError
 from kgtool.net.background import within
 
@@ -31,9 +32,13 @@ PAUSES = (0.1, 0.5)
 """Before another try after a server error (``sasl.login.retry.backoff``)."""
 FRESH_SHARE = 0.8
 """``sasl.login.refresh.window.factor``: the share of its lifetime for which a token is used."""
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 MAX_ANSWER = 1024 * 1024
 MAX_SECONDS = 1e12
 """The limit of times and lifetimes; NaN is not below it either."""
+
+
+Endpoint: TypeAlias = ClientCredentials | JwtBearer
 
 
 class _Token(NamedTuple):
@@ -89,7 +94,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _fetch(login: ClientCredentials, deadline: float) -> _Token:
+def _fetch(login: Endpoint, deadline: float) -> _Token:
     opener = urllib.request.build_opener(*_handlers(login))
     for pause in (*PAUSES, None):
         left = deadline - time.monotonic()
@@ -109,7 +114,7 @@ def _fetch(login: ClientCredentials, deadline: float) -> _Token:
     raise AssertionError
 
 
-def _handlers(login: ClientCredentials) -> list[urllib.request.BaseHandler]:
+def _handlers(login: Endpoint) -> list[urllib.request.BaseHandler]:
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if login.url.lower().startswith("https:"):
         from kgtool.config.security import tls_settings
@@ -120,28 +125,27 @@ def _handlers(login: ClientCredentials) -> list[urllib.request.BaseHandler]:
     return handlers
 
 
-def _request(login: ClientCredentials) -> urllib.request.Request:
-    pair = (login.client_id, login.client_secret.reveal())
-    if login.urlencode:
-        pair = (quote_plus(pair[0]), quote_plus(pair[1]))
-    form = {"grant_type": "client_credentials"}
+def _request(login: Endpoint) -> urllib.request.Request:
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+    if isinstance(login, JwtBearer):
+        from kgtool.net.auth.assertions import assertion
+
+        form = {"grant_type": JWT_BEARER, "assertion": assertion(login, time.time())}
+    else:
+        pair = (login.client_id, login.client_secret.reveal())
+        if login.urlencode:
+            pair = (quote_plus(pair[0]), quote_plus(pair[1]))
+        form = {"grant_type": "client_credentials"}
+        headers["Authorization"] = "Basic " + base64.b64encode(":".join(pair).encode()).decode()
     if login.scope:
         form["scope"] = login.scope
     parts = urlsplit(login.url)
     # A name and password before the host are not sent.
     url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return urllib.request.Request(
-        url,
-        urlencode(form).encode(),
-        {
-            "Authorization": "Basic " + base64.b64encode(":".join(pair).encode()).decode(),
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-        },
-    )
+    return urllib.request.Request(url, urlencode(form).encode(), headers)
 
 
-def _read(body: bytes, login: ClientCredentials) -> _Token:
+def _read(body: bytes, login: Endpoint) -> _Token:
     answer = _json(body)
     token = answer.get("access_token") or answer.get("id_token")
     if not isinstance(token, str) or not token:
@@ -177,20 +181,23 @@ def _json(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _place(login: ClientCredentials) -> str:
+def _place(login: Endpoint) -> str:
     """Return the URL of the endpoint without secrets: a password, or a key in its query."""
     parts = urlsplit(login.url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
-def _refused(error: urllib.error.HTTPError, login: ClientCredentials) -> AuthenticationError:
+def _refused(error: urllib.error.HTTPError, login: Endpoint) -> AuthenticationError:
     answer: dict[str, Any] = {}
     with contextlib.suppress(OSError, http.client.HTTPException):  # only its status is known
         answer = _json(error.read(MAX_ANSWER))
     details = " ".join(str(answer[key]) for key in ("error", "error_description") if key in answer)
     reason = f" ({details})" if details else ""
-    hint = "Check client id, client secret and scope." if error.code < 500 else None
+    checked = "Check client id, client secret and scope."
+    if isinstance(login, JwtBearer):
+        checked = "Check key, algorithm, claims (iss, sub, aud) and scope of the assertion."
+    hint = checked if error.code < 500 else None
     return AuthenticationError(
         f"The token endpoint {_place(login)} gave no token: HTTP {error.code}{reason}.", hint=hint
     )
@@ -202,7 +209,7 @@ def _is_permanent(error: Exception) -> bool:
     return isinstance(reason, (ssl.SSLError, ValueError, TimeoutError))
 
 
-def _unreachable(error: Exception, login: ClientCredentials) -> AuthenticationError:
+def _unreachable(error: Exception, login: Endpoint) -> AuthenticationError:
     reason = getattr(error, "reason", error)
     hint = None
     if isinstance(reason, ssl.SSLCertVerificationError):
