@@ -92,6 +92,7 @@ ONLY_IN = {
 """Where libraries and clocks are allowed (analysis measures its own stages, see below)."""
 
 ON_DEMAND = {
+    "net/auth/assertions.py": ("cryptography",),
     "net/tls/stores.py": ("cryptography",),
     "net/auth/kerberos.py": ("gssapi",),
     "net/auth/aws.py": ("botocore", "aws_msk_iam_sasl_signer"),
