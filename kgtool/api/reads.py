@@ -128,9 +128,11 @@ class ReadMethods(AdminConnection):
     def coordinators(self, groups: Iterable[str]) -> dict[str, Placement]:
         """Return each group's partition of ``__consumer_offsets``, leader, ISR and coordinator."""
         from kgtool.queries.cluster.coordinators import locate_groups
+        from kgtool.queries.groups.describe import find_lost
 
         found = self._run(locate_groups(self._cluster, arguments.names(groups)))
-        return {placement.group: placement for placement in found.placements}
+        lost = self._run(find_lost(self._cluster, found.absent))
+        return {p.group: p._replace(error=p.error or lost.get(p.group)) for p in found.placements}
 
     def configs(self, groups: Iterable[str]) -> dict[str, dict[str, GroupConfig] | KgError]:
         """Return the configs of groups with value, default and source (KIP-848).
@@ -297,18 +299,22 @@ def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupD
     from kgtool.queries.groups.describe import describe_groups
 
     found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
-    for other in (yield from _others(cluster, found)):
-        found[other.description.group] = other.description
+    others, errors = yield from _missing(cluster, found)
+    found.update({group: found[group]._replace(error=error) for group, error in errors.items()})
+    found.update({other.description.group: other.description for other in others})
     return found
 
 
-def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operation[list[OtherGroup]]:
-    """Find the share and streams groups among those that seem to be missing."""
-    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
+def _missing(
+    cluster: Cluster, found: Mapping[str, GroupDescription]
+) -> Operation[tuple[list[OtherGroup], dict[str, ItemError]]]:
+    """Find the share and streams groups among those that seem to be missing; why the rest is."""
+    from kgtool.queries.groups.share_and_streams import describe_missing
 
     missing = [g for g, d in found.items() if d.error and d.error.code == GROUP_ID_NOT_FOUND]
-    others = (yield from describe_other_groups(cluster, missing)) if missing else {}
-    return [other for other in others.values() if isinstance(other, OtherGroup)]
+    answers = (yield from describe_missing(cluster, missing)) if missing else {}
+    errors = {group: one for group, one in answers.items() if isinstance(one, ItemError)}
+    return [one for one in answers.values() if not isinstance(one, ItemError)], errors
 
 
 def _offsets(
@@ -324,7 +330,10 @@ def _offsets(
 
     listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
     found = {one.description.group: one for one in listed}
-    others = yield from _others(cluster, {name: one.description for name, one in found.items()})
+    described = {name: one.description for name, one in found.items()}
+    others, errors = yield from _missing(cluster, described)
+    for name, error in errors.items():
+        found[name] = found[name]._replace(description=described[name]._replace(error=error))
     for one in (yield from describe_other_offsets(cluster, others)) if others else ():
         rows = [
             row

@@ -124,7 +124,7 @@ def collect(settings: Settings, options: Options) -> Collected:
         clock = now_ms if options.time_lag else None
         doctor = DoctorOptions(at_ms, options.within_ms, True, family, clock=clock)
         facts = session.run(gather_facts(session.cluster, list(kinds), kinds, doctor))
-        found = session.run(judge(session.cluster, facts))
+        found = judge(facts)
         errors = [error.name for error in dict.fromkeys([*listed.errors, *found.errors])]
         common = {"cluster_id": session.cluster_id or ""}
     return Collected(at_ms, metrics.render(_metrics(facts, found, errors, at_ms), common))

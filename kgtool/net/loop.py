@@ -321,7 +321,11 @@ def _patience(settings: Settings, *, progress: bool) -> float:
 
 def _no_answer(connection: Connection, waited_ms: int) -> KgError:
     if connection.muted_until > time.monotonic():
-        said = f"{connection.peer} throttles this client: a request quota is exceeded."
+        # A Fetch may be delayed by either: the answer does not say which.
+        quota = "a request quota"
+        if connection.channel.throttled_request == "Fetch":
+            quota = "a byte quota (consumer_byte_rate) or a request quota"
+        said = f"{connection.peer} throttles this client: {quota} is exceeded."
         return DeadlineExceeded(said, hint="Allow more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
     hint = "Give it more time with --timeout, or look at that broker."

@@ -99,6 +99,8 @@ class Channel:
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self.throttle_ms = 0
+        self.throttled_request = ""
+        """The last request that a quota delayed."""
         self.answered = 0
         """The number of callers' requests that got a reply."""
         self.trace: Callable[[str], None] | None = None
@@ -305,6 +307,8 @@ class Channel:
             # Some brokers do that; librdkafka and the Java client ignore it.
             warnings.warn(f"{problem}; the rest of it is used.", ProtocolWarning, stacklevel=2)
         self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
+        if self.throttle_ms:
+            self.throttled_request = request.NAME
         if self.trace is not None:
             self._trace_message("←", flight, reply, len(frame))
         return reply  # type: ignore[no-any-return]

@@ -9,15 +9,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
-from kgtool.client.ops import Operation, backoff, call
+from kgtool.client.ops import Call, Operation, backoff
 from kgtool.client.retries import is_final
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
-from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
+from kgtool.queries.log.fetch import NAMES_VERSION, fetch_calls, fetch_request
 from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.list_offsets import log_ends
@@ -227,11 +228,14 @@ def _fetch(
     if leader not in cluster.brokers:
         return broker_error(codes.LEADER_NOT_AVAILABLE)
     request = fetch_request({partition: position}, _BYTES, _BYTES, isolation=int(committed_only))
-    reply = yield from call(leader, request, NAMES_VERSION)
+    (reply,) = yield from fetch_calls([Call(leader, request, NAMES_VERSION)])
     if isinstance(reply, KgError):
         return reply
-    row = reply.topics[0].partitions[0]
-    return broker_error(row.error_code) if row.error_code else row
+    row = next((row for topic in reply.topics for row in topic.partitions), None)
+    code = reply.error_code or (row.error_code if row is not None else 0)
+    if code:
+        return broker_error(code)
+    return left_out(request, str(partition)) if row is None else row
 
 
 def _batches(row: Any, committed_only: bool) -> Iterator[tuple[int, Sequence[PeekedRecord]]]:

@@ -55,8 +55,8 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     _import_operations()
     monkeypatch.setattr("kgtool.net.session.Session", FakeSession)
     # What is missing is no share or streams group either.
-    name = "kgtool.queries.groups.share_and_streams.describe_other_groups"
-    monkeypatch.setattr(name, lambda _cluster, groups: dict.fromkeys(groups))
+    name = "kgtool.queries.groups.share_and_streams.describe_missing"
+    monkeypatch.setattr(name, lambda _cluster, _groups: {})
     monkeypatch.setattr("kgtool.queries.cluster.topics.missing_topics", lambda *_: [])
     # No broker answers here, so nothing more is to be found out of what was described.
     monkeypatch.setattr(

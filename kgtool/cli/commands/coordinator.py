@@ -11,6 +11,7 @@ from kgtool.cli.output.tables import draw_for
 from kgtool.columns.tools import COORDINATOR, COORDINATOR_TEXT
 from kgtool.config import Settings
 from kgtool.queries.cluster.coordinators import Placement, locate_groups
+from kgtool.queries.groups.describe import find_lost
 from kgtool.text import escape
 
 
@@ -23,11 +24,13 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
     PARTITION is the one of __consumer_offsets that holds all of the group: abs(Java's hash of the
     name) % partitions. The group need not exist. The leader of that partition is the coordinator;
     where the two differ, it is moving. LOADING: it is still reading the partition, and answers
-    nothing about the group until it is done. In JSON also the hash and the leader's epoch.
+    nothing about the group until it is done. In JSON also the hash and the leader's epoch. A group
+    that is listed, and that its coordinator does not know, is an error: it is in another partition.
     """
     with open_session(settings) as session:
         groups = choose_in_order(session, output, selection, COORDINATOR)
         found = session.run(locate_groups(session.cluster, groups))
+        lost = session.run(find_lost(session.cluster, found.absent))
     rows = []
     for placement in found.placements:
         broker = placement.coordinator
@@ -40,7 +43,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
             port=broker and broker.port,
         )
         rows.append(row)
-        output.item(row, placement.error)
+        output.item(row, placement.error or lost.get(placement.group))
     for error in found.errors:
         output.failed(error)
     output.text(draw_for(output, COORDINATOR_TEXT, rows), end="")

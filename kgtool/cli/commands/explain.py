@@ -28,6 +28,7 @@ from kgtool.columns.groups import (
 from kgtool.config import Settings
 from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
 from kgtool.text import counted, escape, moment, shell_word
 
@@ -128,11 +129,8 @@ def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote)
         commands.append(
             f"kafka-acls.sh --add --allow-principal User:YOU --operation {what} {where}"
         )
-    if not (found.exists or found.was_there):
-        return [*commands, "kgtool list"]
     if not found.exists:
-        reset = f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create"
-        return [*commands, "kgtool history", reset]
+        return [*commands, *_next_of_absent(found, name)]
     if group.is_empty:
         # keep leaves alone what a transaction is about to change.
         if any(e.expires_at_ms is not None and not e.is_pending for e in found.expiries.values()):
@@ -150,6 +148,16 @@ def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote)
                 topic = quote(use.topic)
                 commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
     return commands
+
+
+def _next_of_absent(found: Explanation, name: str) -> list[str]:
+    error = found.description.error
+    if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
+        return [f"kgtool doctor --group {name}"]
+    if not found.was_there:
+        return ["kgtool list"]
+    reset = f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create"
+    return ["kgtool history", reset]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -251,6 +259,8 @@ def _absence(found: Explanation) -> str:
     error = found.description.error
     if error is not None and error.code == GROUP_ID_NOT_FOUND:
         return "does not exist any more" if found.was_there else "does not exist"
+    if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
+        return "is listed, and its coordinator does not know it"
     return "can't be described"
 
 

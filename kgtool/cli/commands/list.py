@@ -228,7 +228,7 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
     # Share groups keep their offsets elsewhere, and DescribeGroups does not know streams groups.
     asked = [group for group in groups if group.type != "share"]
     known = [group.group for group in asked if group.type != "streams"]
-    kinds = {group.group: group.type for group in asked if group.type is not None}
+    kinds = {group.group: group.type or "" for group in asked}
     cluster, names = session.cluster, [group.group for group in asked]
     both = gather([describe_groups(cluster, known, kinds), fetch_committed(cluster, names)])
     # A coordinator that doesn't answer must leave time for reading the logs.

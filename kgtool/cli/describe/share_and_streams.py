@@ -12,7 +12,6 @@ from kgtool.cli.describe.query import DescribedGroup, offset_row
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
-from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow
 from kgtool.net.session import Session
 from kgtool.queries.groups import share_and_streams as queries
@@ -33,14 +32,12 @@ def query(
     """
     if not missing:
         return []
-    answers = session.run(queries.describe_other_groups(session.cluster, list(missing)))
+    answers = session.run(queries.describe_missing(session.cluster, list(missing)))
     others = [one for one in answers.values() if isinstance(one, OtherGroup)]
     for name, error in missing.items():
-        other = answers[name]
-        if isinstance(other, KgError):
-            output.failed(ItemError.of(other, error.target))
-        elif other is None:
-            output.failed(error)
+        other = answers.get(name, error)
+        if isinstance(other, ItemError):
+            output.failed(other)
         elif view.kafka_form:
             kind = other.description.type
             hint = f"It is a {kind} group: kgtool describe --group {shell_word(name)} shows it."

@@ -220,7 +220,7 @@ SHARE = 0.5
 
 
 class Chosen(NamedTuple):
-    """The chosen groups, and the types of those that were listed."""
+    """The chosen groups, and the types of those that were listed ("" where unknown)."""
 
     groups: list[str]
     kinds: dict[str, str]
@@ -259,7 +259,7 @@ def choose(
     groups = selection.resolve(listing, filtered) if selection.is_given else []
     if not groups and not listing.errors and selection.has_filter and not unmatched:
         output.note("No group matches.")
-    kinds = {row.group: row.type.lower() for row in listing.groups if row.type}
+    kinds = {row.group: (row.type or "").lower() for row in listing.groups}
     return Chosen(groups, kinds, listing.errors)
 
 

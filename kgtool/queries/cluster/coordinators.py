@@ -38,10 +38,14 @@ class Placement(NamedTuple):
 
 
 class Placements(NamedTuple):
-    """One placement a group, in the order asked, and the errors of what is unknown of them."""
+    """One placement a group, in the order asked, and the errors of what is unknown of them.
+
+    ``absent``: groups that are of another type, or that their coordinator does not know.
+    """
 
     placements: list[Placement]
     errors: Sequence[ItemError] = ()
+    absent: Sequence[str] = ()
 
 
 def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Placements]:
@@ -55,14 +59,14 @@ def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Placemen
     unique = list(dict.fromkeys(groups))
     found = yield from within(find_coordinators(cluster, unique), READING_SHARE)
     parts: list[Any] = yield from gather([_partitions(cluster), _loading(found)])
-    partitions, (loading, errors) = parts
+    partitions, (loading, absent, errors) = parts
     if isinstance(partitions, KgError):
         errors.append(ItemError.of(partitions, Target(topic=TOPIC)))
         partitions = {}
     placements = [
         _placement(cluster, group, found[group], partitions, loading.get(group)) for group in unique
     ]
-    return Placements(placements, errors)
+    return Placements(placements, errors, absent)
 
 
 def _placement(
@@ -107,24 +111,30 @@ def _partitions(cluster: Cluster) -> Operation[dict[int, Any] | KgError]:
 
 def _loading(
     found: Mapping[str, int | KgError],
-) -> Operation[tuple[dict[str, bool], list[ItemError]]]:
-    """Describe each coordinator's groups: where a partition is being loaded the answer is 14."""
+) -> Operation[tuple[dict[str, bool], list[str], list[ItemError]]]:
+    """Describe each coordinator's groups: where a partition is being loaded the answer is 14.
+
+    :return: which are loading, the groups that the classic API does not know, and errors.
+    """
     parts = grouped((node, group) for group, node in found.items() if isinstance(node, int))
     asked = [call(node, describe_groups.Request(groups=ids)) for node, ids in parts.items()]
     answers: dict[str, bool] = {}
     errors: list[ItemError] = []
+    absent: list[str] = []
     for node, reply in zip(parts, (yield from gather(asked)), strict=True):
         if isinstance(reply, KgError):
             errors.append(ItemError.of(reply, Target(broker=node)))
             continue
         for row in reply.groups:
+            if row.error_code == codes.GROUP_ID_NOT_FOUND or row.group_state == "Dead":
+                absent.append(row.group_id)
             if row.error_code in _LOADING_KNOWN:
                 answers[row.group_id] = row.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
             else:
                 error = broker_error(row.error_code, row.error_message)
                 explained = denied.explain(error, denied.DESCRIBE, group=row.group_id)
                 errors.append(ItemError.of(explained, Target(group=row.group_id, broker=node)))
-    return answers, errors
+    return answers, absent, errors
 
 
 _LOADING_KNOWN = (

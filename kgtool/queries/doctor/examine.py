@@ -14,19 +14,17 @@ from kgtool.client.ops import Operation, grouped
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.capabilities import missing_capabilities
-from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.queries.cluster.broker_rules import UNKNOWN_RULES, BrokerRules
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.doctor.denied import find_denied, is_denied
 from kgtool.queries.doctor.expiry import find_in_retention, find_in_times
 from kgtool.queries.doctor.facts import DoctorOptions, Facts, errors_of, gather_facts
 from kgtool.queries.doctor.finding import KINDS, NOTE, PROBLEM, SEVERITIES, WARNING, Finding
-from kgtool.queries.doctor.members import find_in_members, find_piles
+from kgtool.queries.doctor.members import find_in_members, find_lost, find_piles
 from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
 from kgtool.queries.doctor.transactions import find_pending_transactions
-from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
 from kgtool.retention import rules as r
-from kgtool.text import counted, listed, shell_word
+from kgtool.text import counted, listed
 
 __all__ = ["KINDS", "SEVERITIES", "DoctorOptions", "Diagnosis", "Finding", "diagnose"]
 
@@ -53,16 +51,15 @@ def diagnose(
     :raises KgError: no broker answered.
     """
     facts = yield from gather_facts(cluster, groups, kinds, options)
-    return (yield from judge(cluster, facts))
+    return judge(facts)
 
 
-def judge(cluster: Cluster, facts: Facts) -> Operation[Diagnosis]:
+def judge(facts: Facts) -> Diagnosis:
     """Return the findings in what was gathered."""
     findings = sorted(find_all(facts), key=_rank)
     known = sum(found.description.error is None for found in facts.groups)
     brokers = sum(isinstance(rules, BrokerRules) for rules in facts.brokers.rules.values())
-    errors = yield from _name_types(cluster, _errors(facts))
-    return Diagnosis(findings, known, brokers, facts.options.everywhere, errors)
+    return Diagnosis(findings, known, brokers, facts.options.everywhere, _errors(facts))
 
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -84,6 +81,7 @@ def find_all(facts: Facts) -> Iterator[Finding]:
     if facts.options.everywhere:
         yield from find_in_brokers(facts)
     yield from find_in_offsets_topic(facts)
+    yield from find_lost(facts)
     yield from find_denied(facts)
     yield from no_leader(facts.groups)
     yield from find_pending_transactions(facts)
@@ -104,32 +102,6 @@ def _errors(facts: Facts) -> list[ItemError]:
             asked.append(ItemError.of(reason, Target(broker=broker)))
     found += [e for e in asked if not is_denied(e) and e.name != UNKNOWN_RULES]
     return list(dict.fromkeys(found))
-
-
-def _name_types(cluster: Cluster, errors: list[ItemError]) -> Operation[list[ItemError]]:
-    """Replace "not found" where it is a share or streams group."""
-    missing = [
-        error.target.group
-        for error in errors
-        if error.code == GROUP_ID_NOT_FOUND and error.target.group is not None
-    ]
-    if not missing:
-        return errors
-    others = yield from describe_other_groups(cluster, missing)
-    return [_with_type(error, others.get(error.target.group or "")) for error in errors]
-
-
-def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemError:
-    if not isinstance(other, OtherGroup):
-        return error
-    name, kind = error.target.group, other.description.type
-    return ItemError(
-        error.target,
-        None,
-        "WRONG_GROUP_TYPE",
-        f"Group '{name}' is a {kind} group, and only consumer groups are examined.",
-        f"kgtool describe --group {shell_word(name or '')} shows it.",
-    )
 
 
 def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:

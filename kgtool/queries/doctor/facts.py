@@ -16,6 +16,7 @@ from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.cluster.transactions import Transactions, open_transactions
 from kgtool.queries.doctor.broker_facts import BrokerFacts, fetch_broker_facts
 from kgtool.queries.groups.describe import describe_groups
+from kgtool.queries.groups.share_and_streams import OtherGroup, describe_missing
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_times, read_log
 from kgtool.queries.log.expiry import (
     SLACK_MS,
@@ -27,6 +28,7 @@ from kgtool.queries.log.expiry import (
 )
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.retention.rules import RULES_4_1
+from kgtool.text import shell_word
 
 SETTLE_S = 6.0
 """Between two descriptions of a group that rebalances: more than the 5 s between the heartbeats
@@ -98,6 +100,7 @@ def gather_facts(
         ]
     )
     found = [g for g in described if not (_is_missing(g) and g.description.group in kinds)]
+    found = yield from _name_types(cluster, found)
     topic_ids = {
         name: id_text(topic.topic_id) for name, topic in cluster.topics.items() if not topic.error
     }
@@ -114,6 +117,28 @@ def gather_facts(
 def _is_missing(found: GroupOffsets) -> bool:
     error = found.description.error
     return error is not None and error.code == codes.GROUP_ID_NOT_FOUND
+
+
+def _name_types(cluster: Cluster, groups: list[GroupOffsets]) -> Operation[list[GroupOffsets]]:
+    """Replace "not found" where it is a share or streams group, or one that is lost."""
+    missing = [found.description.group for found in groups if _is_missing(found)]
+    if not missing:
+        return groups
+    others = yield from describe_missing(cluster, missing)
+    return [_with_type(found, others.get(found.description.group)) for found in groups]
+
+
+def _with_type(found: GroupOffsets, other: OtherGroup | ItemError | None) -> GroupOffsets:
+    if other is None:
+        return found
+    error = other if isinstance(other, ItemError) else _other_type(other.description)
+    return found._replace(description=found.description._replace(error=error))
+
+
+def _other_type(group: GroupDescription) -> ItemError:
+    said = f"Group '{group.group}' is a {group.type} group, and only consumer groups are examined."
+    hint = f"kgtool describe --group {shell_word(group.group)} shows it."
+    return ItemError(Target(group=group.group), None, "WRONG_GROUP_TYPE", said, hint)
 
 
 _Log = tuple[dict[str, "CommitTimes | KgError"], Expiries, list[ItemError]]

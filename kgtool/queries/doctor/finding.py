@@ -32,6 +32,12 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "__consumer_offsets is not compacted",
         "The log cleaner deletes committed offsets of healthy groups.",
     ),
+    "unknown-to-coordinator": (
+        "groups that are listed, and that their coordinator does not know",
+        "Their records are in another partition of __consumer_offsets than their names': its "
+        "partition count was changed. Consumers of them start where auto.offset.reset says; kgtool "
+        "export saves the old offsets.",
+    ),
     "offsets-under-replicated": (
         "partitions of __consumer_offsets with replicas out of sync",
         "If one more broker fails, their groups may stop.",

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kgtool.model import GroupDescription, GroupOffsets, Member
+from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.doctor.facts import SETTLE_S, Facts, is_behind, is_settled
-from kgtool.queries.doctor.finding import IDLE, NOTE, WARNING, Finding, file_name
+from kgtool.queries.doctor.finding import IDLE, NOTE, PROBLEM, WARNING, Finding, file_name
+from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.text import counted
 
 PILE = 20
@@ -16,6 +18,19 @@ _OWN_PARTS = re.compile(
     r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|\d+(?:[-_.:T]\d+)*"
 )
 """The parts in which names of one family differ: UUIDs, numbers, dates and times."""
+
+
+def find_lost(facts: Facts) -> Iterator[Finding]:
+    """Find groups whose records are in a partition that is not their name's."""
+    for found in facts.groups:
+        group, error = found.description.group, found.description.error
+        if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
+            size = facts.brokers.offsets_topic.size
+            number = offsets_partition(group, size) if size else None
+            where = f", which belongs in partition {number} of {size}" if size else ""
+            evidence = {"offsets_partition": number, "of": size or None}
+            detail = f"listed, and unknown to its coordinator{where}"
+            yield Finding("unknown-to-coordinator", PROBLEM, detail, evidence, group=group)
 
 
 def find_in_members(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:

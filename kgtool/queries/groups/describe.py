@@ -8,7 +8,7 @@ known from a listing, and a group is missing only when both say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -16,15 +16,24 @@ from uuid import UUID
 from kgtool.client import denied
 from kgtool.client.answers import left_out, other_cluster
 from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, within
 from kgtool.errors import BrokerError, KgError
-from kgtool.model import Assignment, Broker, GroupDescription, ItemError, Member, Target
+from kgtool.model import (
+    Assignment,
+    Broker,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    Member,
+    Target,
+)
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import describe_groups as describe_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.schema import Struct
-from kgtool.queries.groups.list import list_groups
+from kgtool.queries.cluster.offsets_partition import TOPIC
+from kgtool.queries.groups.list import list_once
 from kgtool.records.subscription import decode_assignment, subscribed_topics
 from kgtool.text import listed, shell_word
 
@@ -59,9 +68,20 @@ def describe_groups(
 ) -> Operation[list[GroupDescription]]:
     """Describe groups of either protocol, in the order asked, each with its own ``error``.
 
-    :param kinds: group types known from a listing: only the type's own API is asked then.
+    :param kinds: types of listed groups: only the type's own API is asked then, both where it is
+        "". One of them that its coordinator does not know, and that is still listed, has the error
+        UNKNOWN_TO_COORDINATOR.
     """
-    asked = partial(_describe_on, cluster, kinds=kinds or {})
+    described = yield from _ask(cluster, groups, kinds or {})
+    if kinds and any(_is_gone(one) and one.group in kinds for one in described):
+        return (yield from _look_again(cluster, described, kinds))
+    return described
+
+
+def _ask(
+    cluster: Cluster, groups: Sequence[str], kinds: Mapping[str, str]
+) -> Operation[list[GroupDescription]]:
+    asked = partial(_describe_on, cluster, kinds=kinds)
     answers = yield from by_coordinator(cluster, groups, asked)
     return [
         answer if isinstance(answer, GroupDescription) else _undescribed(group, answer)
@@ -75,7 +95,7 @@ def _undescribed(group: str, error: KgError) -> GroupDescription:
 
 
 def _describe_on(
-    cluster: Cluster, broker: int, groups: list[str], kinds: dict[str, str]
+    cluster: Cluster, broker: int, groups: list[str], kinds: Mapping[str, str]
 ) -> Operation[dict[str, Any]]:
     version = yield from version_of(broker, consumer_group_describe.Request)
     if isinstance(version, KgError):
@@ -319,26 +339,78 @@ def describe_with_type(
     group's own broker did not answer ListGroups, its error replaces "no such group".
     """
     described = yield from describe_groups(cluster, groups)
-    missing = {d.group for d in described if d.error and d.error.code == codes.GROUP_ID_NOT_FOUND}
-    if not missing:
+    return (yield from _look_again(cluster, described))
+
+
+def find_lost(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, ItemError]]:
+    """Return UNKNOWN_TO_COORDINATOR for each group that is listed, and not known."""
+    described = (yield from describe_with_type(cluster, groups)) if groups else []
+    errors = {one.group: one.error for one in described if one.error is not None}
+    return {g: error for g, error in errors.items() if error.name == UNKNOWN_TO_COORDINATOR}
+
+
+def _is_gone(one: GroupDescription) -> bool:
+    return one.error is not None and one.error.code == codes.GROUP_ID_NOT_FOUND
+
+
+def _look_again(
+    cluster: Cluster, described: list[GroupDescription], suspects: Collection[str] | None = None
+) -> Operation[list[GroupDescription]]:
+    """List the groups that neither API knows; what is listed and still unknown is lost.
+
+    A coordinator does not know the groups that it has in another partition than their names' since
+    the partition count of ``__consumer_offsets`` was changed (``isGroupLocal`` goes by the name,
+    ListGroups by what was loaded).
+
+    :param suspects: only these; None: all of them.
+    """
+    gone = [d.group for d in described if _is_gone(d) and (suspects is None or d.group in suspects)]
+    if not gone:
         return described
-    listing = yield from list_groups(cluster, share=0.5)
-    listed = {row.group: row for row in listing.groups if row.group in missing}
+    listing = yield from within(list_once(cluster), 0.5)
+    listed = {row.group: row for row in listing.groups}
+    others = [g for g in gone if g in listed and listed[g].type not in UNKNOWN_TYPES]
+    # It may have been created between the two looks.
+    later = {one.group: one for one in (yield from _ask(cluster, others, {}))} if others else {}
     silent = {error.target.broker: error for error in listing.errors}
-    for at, description in enumerate(described):
-        group = description.group
-        row, error = listed.get(group), silent.get(cluster.coordinators.get(group))
-        if row is not None and row.type in UNKNOWN_TYPES:
-            described[at] = description._replace(
-                type=row.type,
-                state=row.state or "Unknown",
-                protocol_type=row.protocol_type,
-                error=None,
-            )
-        elif row is None and error is not None and group in missing:
-            target = error.target._replace(group=group)
-            described[at] = description._replace(error=error._replace(target=target))
+    for at, one in enumerate(described):
+        if one.group in gone:
+            row = listed.get(one.group)
+            error = silent.get(cluster.coordinators.get(one.group))
+            described[at] = _from_listing(cluster, later.get(one.group, one), row, error)
     return described
+
+
+def _from_listing(
+    cluster: Cluster, one: GroupDescription, row: GroupListing | None, silent: ItemError | None
+) -> GroupDescription:
+    """Return what a listing says of a group that was not found."""
+    if not _is_gone(one):
+        return one
+    if row is None:
+        if silent is None:
+            return one
+        return one._replace(error=silent._replace(target=silent.target._replace(group=one.group)))
+    if row.type in UNKNOWN_TYPES:
+        kind, state = row.type, row.state or "Unknown"
+        return one._replace(type=kind, state=state, protocol_type=row.protocol_type, error=None)
+    return one._replace(error=_lost(one.group, row, cluster.coordinators.get(one.group)))
+
+
+UNKNOWN_TO_COORDINATOR = "UNKNOWN_TO_COORDINATOR"
+"""The error of a group that is listed, and that its coordinator does not know."""
+
+
+def _lost(group: str, row: GroupListing, coordinator: int | None) -> ItemError:
+    where = "" if coordinator is None else f", broker {coordinator},"
+    return ItemError(
+        Target(group=group),
+        None,
+        UNKNOWN_TO_COORDINATOR,
+        f"Broker {row.coordinator} lists the group, and its coordinator{where} does not know it: "
+        f"its records are in another partition of {TOPIC} than its name's.",
+        f"Was the partition count of {TOPIC} changed? kgtool doctor explains what follows.",
+    )
 
 
 # ---------------------------------------------------------------------------------------------

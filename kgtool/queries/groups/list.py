@@ -80,6 +80,13 @@ def _list(
     return Listing(sorted(rows.values()), errors)
 
 
+def list_once(cluster: Cluster) -> Operation[Listing]:
+    """Ask every broker once, and describe nothing: which groups are listed now?"""
+    answers = yield from _ask_all(cluster, (), ())
+    rows = {row.group: row for part in answers.rows.values() for row in part}
+    return Listing(sorted(rows.values()), [e for _, e in sorted(answers.errors().items())])
+
+
 class _Answers(NamedTuple):
     """One listing by all brokers, by broker id."""
 
@@ -263,7 +270,7 @@ def _add_details(
         return
     from kgtool.queries.groups.describe import describe_groups
 
-    kinds = {name: row.type for name, row in unknown.items() if row.type}
+    kinds = {name: row.type or "" for name, row in unknown.items()}
     for found in (yield from describe_groups(cluster, list(unknown), kinds)):
         row = rows.pop(found.group)
         if found.error is None:

@@ -26,6 +26,7 @@ from kgtool.model import (
     Target,
     TopicPartition,
 )
+from kgtool.protocol import codes
 from kgtool.protocol.api import (
     describe_share_group_offsets,
     share_group_describe,
@@ -34,6 +35,7 @@ from kgtool.protocol.api import (
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.describe import (
     NOT_THIS_TYPE,
+    describe_with_type,
     epoch_group,
     epoch_member,
     rows_by_group,
@@ -83,6 +85,24 @@ def describe_other_groups(
     Needs DESCRIBE on the group.
     """
     return (yield from by_coordinator(cluster, groups, partial(_describe_on, cluster)))
+
+
+def describe_missing(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, OtherGroup | ItemError]]:
+    """Describe groups that no API of consumer groups knows: of another type, lost, or not there."""
+    answers = (yield from describe_other_groups(cluster, groups)) if groups else {}
+    found: dict[str, OtherGroup | ItemError] = {}
+    for group, answer in answers.items():
+        if isinstance(answer, OtherGroup):
+            found[group] = answer
+        elif isinstance(answer, KgError):
+            found[group] = ItemError.of(answer, Target(group=group))
+    unknown = [group for group in answers if group not in found]
+    for one in (yield from describe_with_type(cluster, unknown)) if unknown else ():
+        missing = ItemError.of(broker_error(codes.GROUP_ID_NOT_FOUND), Target(group=one.group))
+        found[one.group] = one.error or missing
+    return found
 
 
 def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:

@@ -8,12 +8,12 @@ which no dump by a consumer can do.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, backoff, call, gather, grouped
+from kgtool.client.cluster import Cluster, fetch_metadata, pipelined
+from kgtool.client.ops import Call, Operation, backoff, gather, grouped
 from kgtool.client.retries import is_final, keep_reason
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
@@ -99,6 +99,24 @@ def fetch_request(
         isolation_level=isolation,
         topics=[fetch.RequestTopic(topic=name, partitions=rows) for name, rows in topics.items()],
     )
+
+
+def fetch_calls(calls: Sequence[Call]) -> Operation[list[Any]]:
+    """Make calls of Fetch; those that a quota left empty are repeated, when the broker allows it.
+
+    A throttled Fetch is answered without any topic (``FetchContext.getThrottledResponse``), and the
+    connection keeps quiet until the time is over (KIP-219).
+    """
+    replies: list[Any] = yield from pipelined(list(calls))
+    while again := [at for at, reply in enumerate(replies) if _is_throttled(reply)]:
+        answers = yield from pipelined([calls[at] for at in again])
+        for at, reply in zip(again, answers, strict=True):
+            replies[at] = reply
+    return replies
+
+
+def _is_throttled(reply: Any) -> bool:
+    return not isinstance(reply, KgError) and not reply.topics and reply.throttle_time_ms > 0
 
 
 def copy_partitions(
@@ -194,7 +212,7 @@ def _from_leader(broker: int, mine: list[TopicPartition], state: _Copy) -> Opera
         wanted = wanted[turn:] + wanted[:turn]
         positions = {partition: state.next[partition] for partition in wanted}
         request = fetch_request(positions, PARTITION_BYTES, FETCH_BYTES)
-        reply = yield from call(broker, request, NAMES_VERSION)
+        (reply,) = yield from fetch_calls([Call(broker, request, NAMES_VERSION)])
         turn += 1
         if isinstance(reply, KgError):
             for partition in wanted:

@@ -20,7 +20,7 @@ from kgtool.model import TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import fetch
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
+from kgtool.queries.log.fetch import NAMES_VERSION, fetch_calls, fetch_request
 from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.records.batch import PREFIX_SIZE, Batch, read_header, read_records
 
@@ -87,7 +87,8 @@ def _fetch_all(
         found: dict[TopicPartition, Any] = {}
         for some in cut(requests, len(requests) if is_first else SINGLES_AT_ONCE):
             size = FIRST_BYTES if is_first else 1  # the first batch comes whole
-            replies = yield [_call(broker, each, pending, size, isolation) for each in some]
+            calls = [_call(broker, each, pending, size, isolation) for each in some]
+            replies = yield from fetch_calls(calls)
             for asked, reply in zip(some, replies, strict=True):
                 rows = _rows(reply)
                 for position in asked:
