@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +84,42 @@ def test_released_groups_are_free(tmp_path: Path) -> None:
             assert locks.take(names[:1]) is None
             assert locks.take(names[2:3]) == names[2]
             other.communicate("")
+
+
+def test_many_groups_need_few_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kind: work that is quadratic in the groups of one change (20,000 took 40 s of fcntl).
+
+    Siblings: parts of a change that are taken and released; another kgtool at work meanwhile.
+    """
+    calls: list[int] = []
+    real = fcntl.fcntl
+
+    def counted(*given: Any) -> Any:
+        calls.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(fcntl, "fcntl", counted)
+    names = [f"group-{n}" for n in range(2000)]
+    with closing(GroupLocks(tmp_path, "c1")) as locks:
+        assert locks.take(names) is None
+        with closing(GroupLocks(tmp_path, "c1")) as other:
+            assert other.take(names[-1:]) == names[-1]
+            assert other.take(["any other"]) == "any other"
+            assert len(calls) < 10
+            locks.release(names)
+            assert other.take(names[-1:]) is None
+            assert len(calls) < 10
+            # Another one's group is in the way only of a change of that group.
+            assert locks.take(names[:1000]) is None
+            assert locks.take(names) == names[-1]
+
+
+def test_the_holder_of_many_is_named(tmp_path: Path) -> None:
+    with hold(tmp_path, *(f"g{n}" for n in range(600))) as other:
+        with closing(GroupLocks(tmp_path, "c1")) as locks:
+            assert locks.take(["g7"]) == "g7"
+            assert locks.holder("g7") == other.pid
+        other.communicate("")
 
 
 def test_a_folder_that_can_not_be(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 One file for each cluster, in the folder of the journals; each group has one byte of it, which the
 kernel unlocks with the process. Two groups with one byte (one in 2⁵⁶) only wait for each other.
+The kernel keeps locks in a list, so the time of many is quadratic: more than ``MANY_GROUPS`` take
+all bytes with one lock, if no other kgtool is at work.
 
 The lock belongs to the open file (``F_OFD_SETLK``): POSIX record locks do not exclude within one
 process, and closing any descriptor of the file drops them. A POSIX lock on a second byte names
@@ -25,6 +27,8 @@ _FLOCK = struct.Struct("@hhqqi4x")
 """``struct flock`` of 64-bit Linux."""
 _OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" else None
 _HOLDERS = 2**56
+MANY_GROUPS = 500
+"""More groups than these are locked with the whole cluster."""
 
 
 class GroupLocks:
@@ -34,6 +38,7 @@ class GroupLocks:
         make_folder(folder)
         name = sha256((cluster_id or "").encode()).hexdigest()[:16]
         self._path = folder / f"cluster-{name}.lock"
+        self._wanted: set[str] = set()
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -49,33 +54,47 @@ class GroupLocks:
         Those before it stay locked then: always in the same order, so that processes can't
         deadlock.
         """
-        for group in sorted(groups):
-            try:
-                self._lock(fcntl.F_WRLCK, group)
-            except (BlockingIOError, PermissionError):
-                return group
-            except OSError as error:
-                raise _failed(self._path, error) from error
-        return None
+        names = sorted(groups)
+        self._wanted.update(names)
+        if len(names) > MANY_GROUPS and self._try(0, _HOLDERS):
+            return None
+        return next((name for name in names if not self._try(_byte(name), 1)), None)
 
-    def _lock(self, kind: int, group: str) -> None:
+    def _try(self, start: int, length: int) -> bool:
+        """Lock some bytes, unless another process holds one of them."""
+        try:
+            self._lock(fcntl.F_WRLCK, start, length)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError as error:
+            raise _failed(self._path, error) from error
+        return True
+
+    def _lock(self, kind: int, start: int, length: int) -> None:
         if _OFD_SETLK is not None:
-            wanted = _FLOCK.pack(kind, os.SEEK_SET, _byte(group), 1, 0)
+            wanted = _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
             fcntl.fcntl(self._file, _OFD_SETLK, wanted)
+            start += _HOLDERS
         how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
         with contextlib.suppress(OSError) if _OFD_SETLK is not None else contextlib.nullcontext():
-            fcntl.lockf(self._file, how, 1, _holder_byte(group))
+            fcntl.lockf(self._file, how, length, start)
 
     def release(self, groups: Iterable[str]) -> None:
         """Unlock groups."""
-        for group in groups:
-            self._lock(fcntl.F_UNLCK, group)
+        names = set(groups)
+        self._wanted -= names
+        if not self._wanted:
+            self._lock(fcntl.F_UNLCK, 0, _HOLDERS)
+            return
+        for name in names:
+            self._lock(fcntl.F_UNLCK, _byte(name), 1)
 
     def holder(self, group: str) -> int | None:
         """Return the process that holds a group, None where it is unknown."""
         if not sys.platform.startswith("linux"):
             return None
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _holder_byte(group), 1, 0)
+        at = _byte(group) + (_HOLDERS if _OFD_SETLK is not None else 0)
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
         try:
             answer = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
         except (OSError, struct.error):
@@ -85,11 +104,6 @@ class GroupLocks:
 
 def _byte(group: str) -> int:
     return int.from_bytes(sha256(group.encode("utf-8", "surrogateescape")).digest()[:7], "big")
-
-
-def _holder_byte(group: str) -> int:
-    """Return the byte whose POSIX lock names the process that holds a group."""
-    return _byte(group) + (_HOLDERS if _OFD_SETLK is not None else 0)
 
 
 def _failed(path: Path, error: OSError) -> JournalError:
