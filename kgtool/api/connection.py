@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgtool import config
 from kgtool.changes.journal.change import Change, Timer
-from kgtool.changes.journal.journal import default_folder
+from kgtool.changes.journal.folder import default_folder
 from kgtool.changes.policy import Origin
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation

@@ -55,6 +55,20 @@ class TestFile:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert list(tmp_path.iterdir()) == [path]
 
+    def test_in_a_shared_folder_it_is_new_and_ours(self, tmp_path: Path) -> None:
+        """Kind: a temporary file whose name can be foreseen is somebody else's.
+
+        Siblings: files that are there already, links, in any number.
+        """
+        taken = tmp_path / f".b.{os.getpid()}.new"
+        taken.touch(0o666)
+        taken.chmod(0o666)
+        before = taken.stat().st_ino
+        path = backup(tmp_path / "b")
+        assert path.stat().st_ino != before
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert taken.exists()
+
     def test_an_unfinished_one_is_not_there(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b")
         before = path.read_bytes()

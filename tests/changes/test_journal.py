@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kgtool.changes.journal import history, journal
+from kgtool.changes.journal.folder import JournalError, default_folder, make_folder
 from kgtool.changes.journal.history import (
     JournalEntry,
     entries,
@@ -25,15 +26,7 @@ from kgtool.changes.journal.history import (
     read_entry,
     sweep,
 )
-from kgtool.changes.journal.journal import (
-    ConfigChange,
-    Journal,
-    JournalError,
-    JournalHeader,
-    default_folder,
-    make_folder,
-    mark,
-)
+from kgtool.changes.journal.journal import ConfigChange, Journal, JournalHeader, mark
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from tests.changes import snapshots

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.journal.journal import JournalError
+from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.locks import GroupLocks
 
 HOLDER = """

@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kgtool.changes.journal.journal import JournalError, make_folder, write_error
+from kgtool.changes.journal.folder import JournalError, make_folder, open_private, write_error
 from kgtool.changes.journal.jsonl import dump, record_of
 from kgtool.changes.journal.line_file import LineFile, drop_torn_line
 from kgtool.errors import KgError
@@ -52,9 +52,8 @@ class PlanProgress:
         self.results: dict[str, str] = {}
         self.begun: set[str] = set()
         self.journals: list[str] = []
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
-            number = os.open(self.path, flags, 0o600)
+            number = open_private(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

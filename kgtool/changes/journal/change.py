@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import __version__
+from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.journal import (
     DONE,
     FAILED,
@@ -31,7 +32,6 @@ from kgtool.changes.journal.journal import (
     REMOVE_MEMBERS,
     ConfigChange,
     Journal,
-    JournalError,
     JournalHeader,
 )
 from kgtool.changes.journal.locks import GroupLocks

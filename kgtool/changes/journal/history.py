@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgtool.changes.journal.folder import check_file, check_folder
 from kgtool.changes.journal.journal import (
     DONE,
     FAILED,
@@ -69,6 +70,7 @@ def entries(folder: Path, problem: Callable[[KgError], None]) -> list[JournalEnt
     found = []
     for path in _journals(folder):
         try:
+            check_file(path)
             found.append(read_entry(path))
         except KgError as error:
             problem(error)
@@ -79,7 +81,9 @@ def _journals(folder: Path) -> list[Path]:
     """Return the journals of a folder; none where it does not exist yet.
 
     :raises ConfigError: it can't be read (``Path.glob`` would return nothing).
+    :raises NotPrivate: others may write there.
     """
+    check_folder(folder)
     try:
         return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
     except FileNotFoundError:
@@ -95,12 +99,9 @@ def find(folder: Path, name: str) -> JournalEntry:
     """
     if os.sep in name or name in ("", ".", ".."):
         raise ConfigError(f"'{name}' is not a journal ID: kgtool history shows them.")
+    found = _journals(folder)
     exact = folder / f"{name}{SUFFIX}"
-    paths = (
-        [exact]
-        if exact.exists()
-        else [path for path in _journals(folder) if path.name.startswith(name)]
-    )
+    paths = [exact] if exact in found else [p for p in found if p.name.startswith(name)]
     if not paths:
         raise KgError(
             f"There is no journal '{name}' in {folder}.",
@@ -110,6 +111,7 @@ def find(folder: Path, name: str) -> JournalEntry:
     if len(paths) > 1:
         listed = ", ".join(path.stem for path in paths[:5])
         raise ConfigError(f"Several journal IDs begin with '{name}': {listed}.")
+    check_file(paths[0])
     return read_entry(paths[0])
 
 

@@ -26,18 +26,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgtool.changes.journal.folder import JournalError, make_folder, open_private, write_error
 from kgtool.changes.journal.jsonl import dump, group_lines, record_of
 from kgtool.changes.journal.line_file import LineFile, append
 from kgtool.changes.snapshot import GroupChange
 from kgtool.durable import sync
-from kgtool.errors import KgError
 from kgtool.model import ItemError, TopicPartition
 from kgtool.protocol.codes import is_refusal
 
 VERSION = 1
 SUFFIX = ".jsonl"
 UNNAMED = ".new"
-FOLDER_VARIABLE = "KGTOOL_JOURNAL_DIR"
 
 DONE, INTERRUPTED, UNDONE, RUNNING = "done", "interrupted", "undone", "running"
 FAILED, UNKNOWN = "failed", "unknown"
@@ -49,12 +48,6 @@ REMOVE_MEMBERS = "remove-members"
 """The command whose journal can't be undone."""
 KEEP = "keep"
 """The command that commits the current offsets again."""
-
-
-class JournalError(KgError):
-    """The journal can't be written, so nothing is changed."""
-
-    name = "JOURNAL"
 
 
 class ConfigChange(NamedTuple):
@@ -87,36 +80,6 @@ class JournalHeader(NamedTuple):
     undoes: str | None = None
     context: str | None = None
     sequence: int = 0
-
-
-def default_folder(environ: Mapping[str, str], home: Path) -> Path:
-    """Return the folder of the journals: ``KGTOOL_JOURNAL_DIR``, or in the user's state folder."""
-    chosen = environ.get(FOLDER_VARIABLE)
-    if chosen:
-        return Path(chosen)
-    state = Path(environ.get("XDG_STATE_HOME", ""))
-    # The XDG specification demands to ignore relative values.
-    return (state if state.is_absolute() else home / ".local" / "state") / "kgtool" / "journal"
-
-
-def make_folder(folder: Path) -> None:
-    """Create the folder of the journals, private to its owner.
-
-    :raises JournalError: it can't be created.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(f"journal {folder}", error) from error
-
-
-def write_error(what: str, error: OSError, *, has_changed: bool = False) -> JournalError:
-    """Return the error of a file without which nothing is changed, or nothing more."""
-    changed = "nothing more was changed" if has_changed else "nothing was changed"
-    return JournalError(
-        f"The {what} can't be written ({error.strerror}), so {changed}.",
-        hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
-    )
 
 
 class Journal:
@@ -341,7 +304,7 @@ def next_number(folder: Path) -> int:
 
     :raises OSError: it can't be stored.
     """
-    number = os.open(folder / _COUNTER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    number = open_private(folder / _COUNTER, os.O_RDWR)
     try:
         fcntl.flock(number, fcntl.LOCK_EX)
         text = os.pread(number, 32, 0)

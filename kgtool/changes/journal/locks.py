@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-from kgtool.changes.journal.journal import JournalError, make_folder
+from kgtool.changes.journal.folder import JournalError, make_folder, open_private
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """``struct flock`` of 64-bit Linux."""
@@ -40,7 +40,7 @@ class GroupLocks:
         self._path = folder / f"cluster-{name}.lock"
         self._wanted: set[str] = set()
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = open_private(self._path, os.O_RDWR)
         except OSError as error:
             raise _failed(self._path, error) from error
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kgtool.changes.journal.journal import SUFFIX, JournalError
+from kgtool.changes.journal.folder import JournalError
+from kgtool.changes.journal.journal import SUFFIX
 from kgtool.errors import ConfigError, KgError, UsageError
 
 COPY_VARIABLE = "KGTOOL_JOURNAL_COPY"

@@ -17,6 +17,7 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any, BinaryIO, NamedTuple
 
 from kgtool import __version__
@@ -69,17 +70,17 @@ class BackupWriter:
         self.errors = 0
         self.bytes = 0
         self._is_finished = False
-        self._unfinished = path.with_name(f".{path.name}.{os.getpid()}.new")
         self._is_stream = stream is not None
         self._file = stream if stream is not None else self._open()
         self._write(dump({"kind": "backup", "kgtool_backup": VERSION, **header}))
 
     def _open(self) -> BinaryIO:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        # Nobody can have made it before, in a shared folder: it is new, 0600 and ours.
         try:
-            number = os.open(self._unfinished, flags, 0o600)
+            number, name = mkstemp(".new", f".{self.path.name[:60]}.", self.path.parent)
         except OSError as error:
             raise self._failed(error) from error
+        self._unfinished = Path(name)
         return open(number, "wb")  # noqa: SIM115, PTH123 - closed by finish or by __exit__
 
     def __enter__(self) -> BackupWriter:

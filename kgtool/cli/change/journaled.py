@@ -9,7 +9,8 @@ from pathlib import Path
 
 from kgtool.changes.groups.members import still_busy
 from kgtool.changes.journal import change
-from kgtool.changes.journal.journal import DONE, default_folder
+from kgtool.changes.journal.folder import default_folder
+from kgtool.changes.journal.journal import DONE
 from kgtool.changes.policy import Origin
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms, token

@@ -12,7 +12,7 @@ import click
 
 from kgtool import config
 from kgtool.changes.journal import history
-from kgtool.changes.journal.journal import JournalError
+from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.remote_copy import RemoteCopy, fetch
 from kgtool.changes.restore.decide import RestorePolicy
 from kgtool.changes.restore.from_journal import (
