@@ -19,33 +19,33 @@ _kgtool_options() {
             --wait-empty --like --by-duration --to-datetime --shift-by --to-offset \
             --from-file --regex --validate-regex --all-or-nothing --create --to-current \
             --to-latest --to-earliest --export --execute --force -v --verbose --offsets \
-            --members --all-topics --all-groups --reset-offsets --delete-offsets \
+            --members --all-topics -A --all-groups --reset-offsets --delete-offsets \
             --delete --describe --list --lagging --lag --by --time-lag --expiry \
-            --committed --read-committed --totals --columns --sort -w --watch \
+            --read-committed --totals --columns --sort --limit --no-headers -w --watch \
             --prometheus -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --canary --max-groups -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help --version ;;
         "list") _kgtool_lines \
             --state --type -g --group --match --regex --exclude --expiring-within \
-            --columns --sort -b --bootstrap-server --command-config --context --timeout \
-            -o --output --no-color --debug --help ;;
+            --columns --sort --limit --no-headers -q --quiet -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "describe") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --type --offsets --members \
-            --state -v --verbose -t --topic --lagging --lag --by --time-lag --expiry \
-            --committed --read-committed --totals --columns --sort -w --watch \
-            --prometheus -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            -g --group -A --all-groups --match --regex --exclude --type --offsets \
+            --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
+            --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
+            --watch --prometheus -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "lag") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --type --offsets --members \
-            --state -v --verbose -t --topic --lagging --lag --by --time-lag --expiry \
-            --committed --read-committed --totals --columns --sort -w --watch \
-            --prometheus -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            -g --group -A --all-groups --match --regex --exclude --type --offsets \
+            --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
+            --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
+            --watch --prometheus -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "explain") _kgtool_lines \
             -g --group -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
         "doctor") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --within \
+            -g --group -A --all-groups --match --regex --exclude --state --type --within \
             --fail-on --ignore --findings -b --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
         "peek") _kgtool_lines \
@@ -56,70 +56,70 @@ _kgtool_options() {
             -g --group -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
         "diff") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --cluster-b --context-b \
+            -g --group -A --all-groups --match --regex --exclude --cluster-b --context-b \
             --command-config-b -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --force \
+            -g --group -A --all-groups --match --regex --exclude --state --type --force \
             --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --canary --max-groups -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "delete-offsets") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type -t --topic \
-            --force --all-or-nothing -y --yes --confirm --reason --journal-copy -n \
-            --dry-run --canary --max-delete -b --bootstrap-server --command-config \
+            -g --group -A --all-groups --match --regex --exclude --state --type -t \
+            --topic --force --all-or-nothing -y --yes --confirm --reason --journal-copy \
+            -n --dry-run --canary --max-groups -b --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type -t --topic \
-            --all-topics --to-earliest --to-latest --to-current --to-offset --shift-by \
-            --to-datetime --by-duration --from-file --like --execute --export --create \
-            --wait-empty --all-or-nothing --force -y --yes --confirm --reason \
-            --journal-copy -n --dry-run --canary --max-delete -b --bootstrap-server \
+            -g --group -A --all-groups --match --regex --exclude --state --type -t \
+            --topic --all-topics --to --to-earliest --to-latest --to-current --to-offset \
+            --shift-by --to-datetime --by-duration --from-file --like --execute --export \
+            --create --wait-empty --all-or-nothing --force -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "remove-members") _kgtool_lines \
             -g --group --instance-id --member-id --client-id --all --wait-empty \
             --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --canary --max-groups -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "keep") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --join \
+            -g --group -A --all-groups --match --regex --exclude --state --type --join \
             --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --canary --max-groups -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "configs") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --describe --all --alter \
-            --add-config --delete-config --force -y --yes --confirm --reason \
-            --journal-copy -n --dry-run --canary --max-delete -b --bootstrap-server \
+            -g --group -A --all-groups --match --regex --exclude --describe --all \
+            --alter --add-config --delete-config --force -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup apply") _kgtool_lines \
-            --allow-blind --rate -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-delete -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            --skip-activity-check --rate -y --yes --confirm --reason --journal-copy -n \
+            --dry-run --canary --max-groups -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --idle \
-            --times-from --no-lag --generated --unsubscribed --orphaned --no-rebuild \
+            -g --group -A --all-groups --match --regex --exclude --state --type --idle \
+            --times-from --caught-up --generated --unsubscribed --orphaned --no-rebuild \
             --out --overwrite -b --bootstrap-server --command-config --context --timeout \
             -o --output --no-color --debug --help ;;
         "backup") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --out \
+            -g --group -A --all-groups --match --regex --exclude --state --type --out \
             --overwrite --times -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "restore") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude -t --topic --map-group \
+            -g --group -A --all-groups --match --regex --exclude -t --topic --map-group \
             --map-topic --other-cluster --by-time --checkpoints --create --no-create \
             --verify --no-verify --force --all-or-nothing --wait-empty --as-member -y \
-            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-delete \
+            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-groups \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "history") _kgtool_lines \
-            --prune -n --dry-run -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            --prune -n --dry-run --limit --no-headers -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "undo") _kgtool_lines \
-            --from --force --all-or-nothing --wait-empty --as-member -y --yes --confirm \
-            --reason --journal-copy -n --dry-run --canary --max-delete -b \
+            --from --force --list --all-or-nothing --wait-empty --as-member -y --yes \
+            --confirm --reason --journal-copy -n --dry-run --canary --max-groups -b \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "export") _kgtool_lines \
@@ -273,19 +273,20 @@ _kgtool_kind() {
         --regex) [[ -n $kind ]] || kind="any" ;;
         --validate-regex) [[ -n $kind ]] || kind="any" ;;
         --lag) [[ -n $kind ]] || kind="any" ;;
-        --by) [[ -n $kind ]] || kind="words" choices="group topic" ;;
-        -w|--watch) [[ -n $kind ]] || kind="any" ;;
+        --by) [[ -n $kind ]] || kind="words" choices="group topic partition" ;;
+        --limit) [[ -n $kind ]] || kind="any" ;;
+        -w|--watch) [[ -n $kind ]] || kind="?any" ;;
         --prometheus) [[ -n $kind ]] || kind="files" ;;
         --confirm) [[ -n $kind ]] || kind="any" ;;
         --reason) [[ -n $kind ]] || kind="any" ;;
         --journal-copy) [[ -n $kind ]] || kind="any" ;;
         --canary) [[ -n $kind ]] || kind="any" ;;
-        --max-delete) [[ -n $kind ]] || kind="any" ;;
+        --max-groups) [[ -n $kind ]] || kind="any" ;;
         -b|--bootstrap-server) [[ -n $kind ]] || kind="any" ;;
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
-        -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml" ;;
+        -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
@@ -294,6 +295,7 @@ _kgtool_kind() {
         --cluster-b) [[ -n $kind ]] || kind="any" ;;
         --context-b) [[ -n $kind ]] || kind="any" ;;
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
+        --to) [[ -n $kind ]] || kind="any" ;;
         --instance-id) [[ -n $kind ]] || kind="any" ;;
         --member-id) [[ -n $kind ]] || kind="any" ;;
         --client-id) [[ -n $kind ]] || kind="any" ;;

@@ -1,15 +1,16 @@
 """Times, durations and numbers as users write them. The current time is an argument.
 
 Times are ISO 8601 (with or without seconds, fraction and zone; no zone is UTC, as in Kafka's
-tool), milliseconds since the epoch, or relative to now. Unlike ``Utils.getDateTime`` of Kafka's
-tool, ``.1`` is a tenth of a second, milliseconds may be missing, and junk at the end is refused.
+tool), milliseconds since the epoch, or relative to now (``2h``: before it). Unlike
+``Utils.getDateTime`` of Kafka's tool, ``.1`` is a tenth of a second, milliseconds may be missing,
+and junk at the end is refused.
 
 >>> time_ms("2023-11-14T22:18:20.000Z", 0)
 1700000300000
 >>> time_ms("2023-11-14T23:18:20+01:00", 0)
 1700000300000
->>> time_ms("now-2h", 7_200_000)
-0
+>>> time_ms("now-2h", 7_200_000), time_ms("2h", 7_200_000)
+(0, 0)
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _DURATION = re.compile(
 
 _TIME_EXAMPLES = (
     "Write it like 2023-11-14T22:18:20.000Z, 2023-11-14T23:18+01:00, 1700000300000 (ms since the "
-    "epoch) or now-2h30m."
+    "epoch), now-2h30m or 2h30m (before now)."
 )
 
 
@@ -85,8 +86,8 @@ def time_ms(text: str, now_ms: int) -> int:
     A fraction of a millisecond is rounded up, so that no earlier record is found.
     """
     text = text.strip()
-    relative = _RELATIVE.fullmatch(text)
-    if relative:
+    relative = _RELATIVE.fullmatch(text) or _RELATIVE.fullmatch(f"now-{text}")
+    if relative and (relative[2] is None or _is_length(relative[2])):
         return _relative(relative, now_ms)
     if _NUMBER.fullmatch(text):
         return parse_long(text, "to-datetime")
@@ -126,10 +127,7 @@ def _zone(text: str | None) -> timezone:
 def _relative(found: re.Match[str], now_ms: int) -> int:
     if found[2] is None:
         return now_ms
-    try:
-        length_ns = _length_ns(found[2])
-    except UsageError:
-        raise UsageError(f"Unparseable date: '{found[0]}'", hint=_TIME_EXAMPLES) from None
+    length_ns = _length_ns(found[2])
     return _shifted(now_ms, -length_ns if found[1] == "-" else length_ns, found[0])
 
 
@@ -168,6 +166,10 @@ def duration_ns(text: str) -> int:
         fraction_ns = -fraction_ns
     length_ns = whole * _SECOND_NS + fraction_ns
     return -length_ns if found[1] == "-" else length_ns
+
+
+def _is_length(text: str) -> bool:
+    return bool(_SPAN.fullmatch(text) or _DURATION.fullmatch(text))
 
 
 def _length_ns(text: str) -> int:

@@ -23,6 +23,7 @@ OPEN = {
     "kgtool.durable",
     "kgtool.class_archive",
     "kgtool.metrics",
+    "kgtool.renamed",
     "kgtool.protocol",
     "kgtool.protocol.codes",
 }
@@ -43,6 +44,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "durable": (),
     "class_archive": (),
     "metrics": (),
+    "renamed": (),
     "clock": (),
     "config": (),
     "protocol": (),

@@ -20,7 +20,7 @@ class PolicyRefused(KgError):
 
 
 class TooMany(KgError):
-    """More groups are to be changed than ``--max-delete`` allows."""
+    """More groups are to be changed than ``--max-groups`` allows."""
 
     name = "MAX_DELETE"
 
@@ -116,7 +116,7 @@ class Guard:
         """Check some groups, with those before them; ``offsets``: how many will be changed.
 
         :raises PolicyRefused: one of them is protected, or they are too many.
-        :raises TooMany: they are more than ``--max-delete`` allows.
+        :raises TooMany: they are more than ``--max-groups`` allows.
         """
         self.check()
         names = list(groups)
@@ -135,13 +135,13 @@ class Guard:
     def limit(self, groups: Iterable[str]) -> None:
         """Count some groups with those before them.
 
-        :raises TooMany: they are more than ``--max-delete`` allows.
+        :raises TooMany: they are more than ``--max-groups`` allows.
         """
         self._groups.update(groups)
         count, limit = len(self._groups), self._origin.max_delete
         if limit is not None and count > limit:
             raise TooMany(
-                f"{counted(count, 'group')} would be changed, and --max-delete allows {limit}: "
+                f"{counted(count, 'group')} would be changed, and --max-groups allows {limit}: "
                 "nothing was changed.",
                 hint="Choose fewer groups, or raise the number.",
             )

@@ -127,16 +127,31 @@ def pick(row: Row, chosen: Iterable[Column]) -> dict[str, Any]:
     return {column.key: row.get(column.key) for column in chosen}
 
 
-def sort(rows: Iterable[R], column: Column) -> list[R]:
+class Order(NamedTuple):
+    """The value of ``--sort``."""
+
+    column: Column
+    is_reversed: bool = False
+
+
+def parse_order(text: str, known: Sequence[Column]) -> Order:
+    """Read ``lag`` or ``-lag``; UsageError for an unknown column."""
+    name = text.strip().removeprefix("-")
+    if "," in name:
+        raise UsageError("--sort takes one column.")
+    return Order(parse(name, known, "--sort")[0], name != text.strip())
+
+
+def sort(rows: Iterable[R], by: Order) -> list[R]:
     """Sort by a column: lags and counts largest first, the rest ascending, unknown last."""
-    largest_first = column.key in _LARGEST_FIRST
+    key = by.column.key
 
-    def key(row: R) -> tuple[bool, Any]:
-        value = row.get(column.key)
-        if value is None:
-            return True, 0
-        if isinstance(value, str):
-            return False, value.encode("utf-16-be", "surrogatepass")  # as Java sorts strings
-        return False, -value if largest_first else value
+    def value_of(row: R) -> Any:
+        value = row[key]
+        # Java sorts strings so.
+        return value.encode("utf-16-be", "surrogatepass") if isinstance(value, str) else value
 
-    return sorted(rows, key=key)
+    known = [row for row in rows if row.get(key) is not None]
+    unknown = [row for row in rows if row.get(key) is None]
+    descending = (key in _LARGEST_FIRST) != by.is_reversed
+    return sorted(known, key=value_of, reverse=descending) + unknown

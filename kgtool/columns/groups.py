@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgtool.columns import (
+    COUNT,
     LAG,
     NAME,
     STATUS,
@@ -156,10 +157,18 @@ TOTALS = (
 _SUMS = (
     Column("partitions", "PARTITIONS", json="integer"),
     Column("lag", "LAG", LAG, json="integer"),
-    Column("max_lag", "MAX-LAG", json="integer?"),
+    Column("max_lag", "MAX-LAG", LAG, json="integer?"),
     TIME_LAG,
 )
-BY_GROUP = (GROUP, *_SUMS)
+LOST_AT = Column("lost_at_ms", "LOST-AT", text=written("lost_at_ms", moment), json="integer?")
+BY_GROUP = (
+    GROUP,
+    Column("state", "STATE", STATUS),
+    Column("members", "MEMBERS", COUNT, spare=1, json="integer"),
+    *_SUMS,
+    LOST_AT,
+)
+"""Also the first view of ``lag``."""
 BY_TOPIC = (TOPIC, *_SUMS)
 CHANGE = Column("change", "CHANGE", NAME)
 """Of ``--watch``."""

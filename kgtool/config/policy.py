@@ -18,9 +18,10 @@ there are several, all of them hold.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from kgtool import renamed
 from kgtool.config.contexts import Context, load, parse_toml
 from kgtool.errors import ConfigError, UsageError, readable
 
@@ -28,18 +29,19 @@ POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
 
 _WORDS = """
-    add-config all all-groups all-or-nothing all-topics allow-blind alter api-version as-member
-    body bootstrap-server broker by by-duration by-time canary checkpoints client-id columns
-    command-config committed confirm context create debug delete delete-config delete-offsets
+    add-config all all-groups all-or-nothing all-topics alter api-version as-member body
+    bootstrap-server broker by by-duration by-time canary caught-up checkpoints client-id
+    columns command-config confirm context create debug delete delete-config delete-offsets
     describe dry-run exclude execute expiring-within expiry export force from from-file
-    generated group hex idle instance-id join journal-copy lag lagging like list map-group
-    map-topic match max-delete member-id members no-color no-create no-lag no-rebuild no-verify
-    offsets orphaned other-cluster out output overwrite prometheus rate read-committed reason
-    regex reset-offsets schema shift-by sort state time-lag timeout times-from to-current
-    to-datetime to-earliest to-latest to-offset topic totals type unsubscribed validate-regex
-    verbose verify version wait-empty watch yes
+    generated group hex idle instance-id join journal-copy lag lagging like limit list map-group
+    map-topic match max-groups member-id members no-color no-create no-headers no-rebuild
+    no-verify offsets orphaned other-cluster out output overwrite prometheus rate read-committed
+    reason regex reset-offsets schema shift-by skip-activity-check sort state time-lag timeout
+    times-from to to-current to-datetime to-earliest to-latest to-offset topic totals type
+    unsubscribed validate-regex verbose verify version wait-empty watch yes
 """
-OPTIONS = frozenset(f"--{word}" for word in _WORDS.split())
+OLD_OPTIONS = frozenset(f"--{old}" for old, new in renamed.OPTIONS.items() if new in _WORDS.split())
+OPTIONS = frozenset(f"--{word}" for word in _WORDS.split()) | OLD_OPTIONS
 """Valid in ``forbid``: the options of the commands that change something, in both forms."""
 MCP_COMMANDS = ("cleanup", "undo", "delete-offsets", "reset-offsets")
 """Valid in ``mcp``: the changes that the MCP server offers."""
@@ -177,11 +179,33 @@ _NAMES = {
     "mcp": (frozenset(MCP_COMMANDS), f"no change of the MCP server ({', '.join(MCP_COMMANDS)})"),
 }
 
-_SHORT = {"-y": "--yes", "-g": "--group", "-t": "--topic", "-b": "--bootstrap-server"}
+_SHORT = {
+    "-y": "--yes",
+    "-A": "--all-groups",
+    "-g": "--group",
+    "-t": "--topic",
+    "-b": "--bootstrap-server",
+}
 
 
 def option_names(words: Iterable[str], known: Iterable[str]) -> frozenset[str]:
     """Return the options of a command line, in any spelling that kgtool takes."""
+    words = tuple(words)
     given = {word.partition("=")[0] for word in words if word.startswith("-")}
     given |= {_SHORT.get(word[:2], word) for word in given}
-    return frozenset(name for name in known if name in given or name[1:] in given)
+    given |= {_new_name(word) for word in given} | set(_destinations(words))
+    return frozenset(name for name in known if given & {name, name[1:], _new_name(name)})
+
+
+def _new_name(option: str) -> str:
+    name = option.lstrip("-")
+    return f"--{renamed.OPTIONS.get(name, name)}"
+
+
+def _destinations(words: Sequence[str]) -> Iterator[str]:
+    """Yield ``--to-earliest`` for ``--to earliest``; what is no such word is a time."""
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        name, equals, value = word.partition("=")
+        if name in ("--to", "-to"):
+            where = f"--to-{value if equals else following}"
+            yield where if where in OPTIONS else "--to-datetime"

@@ -171,7 +171,7 @@ CHANGES = (
             _EXCLUDE,
             _STATE,
             Param("idle", "No commit and no change of members for this long: 30d."),
-            Param("no_lag", "Only groups with nothing left to read.", "flag"),
+            Param("caught_up", "Only groups with nothing left to read.", "flag"),
             Param("generated", "Only names that tools make up.", "flag"),
             Param(
                 "unsubscribed", "Offsets that no member subscribes to, instead of groups.", "flag"

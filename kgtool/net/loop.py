@@ -30,7 +30,7 @@ from kgtool.client.ops import (
 )
 from kgtool.errors import KgError, NetworkError
 from kgtool.net.connection import Connection
-from kgtool.net.pool import Pool
+from kgtool.net.pool import Pool, timeout_hint
 from kgtool.net.tasks import Raised, Scope, Slot, Task
 
 if TYPE_CHECKING:
@@ -328,5 +328,5 @@ def _no_answer(connection: Connection, waited_ms: int) -> KgError:
         said = f"{connection.peer} throttles this client: {quota} is exceeded."
         return DeadlineExceeded(said, hint="Allow more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
-    hint = "Give it more time with --timeout, or look at that broker."
+    hint = timeout_hint(waited_ms)
     return connection.waiting_for(f"{waited_ms} ms") or DeadlineExceeded(said, hint=hint)

@@ -296,6 +296,13 @@ def _waited(connection: Connection) -> float:
     return time.monotonic() - connection.progressed_at if connection.pending else 0.0
 
 
+def timeout_hint(waited_ms: int) -> str:
+    """Return what to do after so long without an answer."""
+    if waited_ms < 100:
+        return f"A bare number is ms: --timeout {waited_ms}s."
+    return "Allow more time with --timeout, or look at that broker."
+
+
 def _no_answer(connection: Connection, patience: float, whole: float) -> KgError:
     if not connection.is_ready:
         patience = connection.setup_seconds(patience)
@@ -310,5 +317,5 @@ def _no_answer(connection: Connection, patience: float, whole: float) -> KgError
         )
     return TimedOut(
         f"{connection.peer} did not answer within {waited}.",
-        hint="Look at that broker, or give it more time with --timeout.",
+        hint=timeout_hint(round(patience * 1000)),
     )

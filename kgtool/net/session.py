@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgtool.client.cluster import Cluster, ensure_brokers
 from kgtool.client.ops import Operation
@@ -26,14 +27,20 @@ class Session:
     def __init__(self, settings: Settings, *, progress: bool = False) -> None:
         self.settings = settings
         self.cluster = Cluster()
+        self.around: AbstractContextManager[object] = nullcontext()
+        """Entered and left with the session, which still works then."""
         self._unchecked = settings.context
         self.loop = Loop(self.cluster, settings, progress=progress)
 
     def __enter__(self) -> Session:
+        self.around.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.loop.close()
+    def __exit__(self, *error: Any) -> None:
+        try:
+            self.around.__exit__(*error)
+        finally:
+            self.loop.close()
 
     def run(self, operation: Operation[T]) -> T:
         """Run an operation to its end.

@@ -396,7 +396,7 @@ def test_max_delete_and_another_cluster_change_nothing(scene: Callable[[int], Sc
     plan = here.plan()
     many = here.apply(plan, "--max-delete", "2")
     assert (many.status, many.rows) == (1, [])
-    assert "--max-delete allows 2" in many.err
+    assert "--max-groups allows 2" in many.err
     assert here.apply(plan, "--max-delete", "2", "--dry-run").status == 1
     found = load(plan)
     other = plan.with_name("other.json")

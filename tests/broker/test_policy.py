@@ -511,13 +511,13 @@ def test_max_delete(world: World) -> None:
         ],
     ):
         refused = world.run(*address, *argv, "--max-delete", "1")
-        said = "2 groups would be changed, and --max-delete allows 1: nothing was changed."
+        said = "2 groups would be changed, and --max-groups allows 1: nothing was changed."
         assert (refused.status, said in refused.said) == (1, True), (argv, refused)
         assert world.are_there(), argv
     assert world.run(*address, "--delete", *words, "--max-delete", "2").status == 0
     for argv in (["undo", "last"], ["restore", backup]):
         refused = world.run(*argv, *address, "--yes", "--max-delete", "1")
-        assert (refused.status, "--max-delete allows 1" in refused.said) == (1, True), refused
+        assert (refused.status, "--max-groups allows 1" in refused.said) == (1, True), refused
     assert world.run("undo", "last", *address, "--yes", "--max-delete", "2").status == 0
 
 

@@ -201,7 +201,7 @@ class TestDescribe:
         canned(offsets__describe_offsets=_emitting([GroupOffsets(_group("g"), rows, [error])]))
         result = kgtool("describe", "--group", "g")
         assert result.status == 3
-        assert "Error: group g, t-1: Not allowed.\n" in result.err
+        assert "Error: group g, t:1: Not allowed.\n" in result.err
 
     def test_json_of_members_and_state(self, kgtool: Kgtool, canned: Canned) -> None:
         member = Member(

@@ -179,7 +179,7 @@ class TestRows:
                 "--time-lag, --read-committed are about offsets: leave out --state",
             ),
             (["--watch", "0"], "--watch 0: it must be longer than 0"),
-            (["--watch", "nan"], "--watch takes a duration such as 30s"),
+            (["--watch=nan"], "--watch takes a duration such as 30s"),
             (["--watch", "1", "-o", "json"], "--watch never ends"),
             (["--prometheus", "/nonexistent/x.prom"], "--prometheus: /nonexistent/x.prom is not"),
             (["--prometheus", "/"], "--prometheus: / is not a file"),

@@ -135,7 +135,7 @@ def test_csv_has_a_header_and_no_formula() -> None:
         assert row[0][0] not in "=+-@"
         assert row[0].isprintable()
         assert row[1:] == ["-5", "true"]
-    assert err.getvalue() == "Error: Group g not found. Look.\n"
+    assert err.getvalue() == "Error: Group g does not exist. Look.\n"
 
 
 def test_csv_without_results_still_has_its_header() -> None:
@@ -189,7 +189,7 @@ def test_status(done: int, errors: list[ItemError], expected: int) -> None:
         ),
         (
             ItemError.of(BrokerError(3, "X", "This server does not host."), Target("g", "t", 1)),
-            "Error: group g, t-1: This server does not host.",
+            "Error: group g, t:1: This server does not host.",
         ),
         (NOT_FOUND._replace(hint=None), "Error: Group g not found."),
         (DOWN, "Error: broker 2: No answer."),
@@ -234,7 +234,7 @@ def test_of_many_errors_alike_a_terminal_shows_ten(
     output.failed(DOWN)
     output.finish()
     told = err.getvalue().splitlines()
-    assert told[:10] == [f"Error: Group g{number} not found. Look." for number in range(10)]
+    assert told[:10] == [f"Error: Group g{number} does not exist. Look." for number in range(10)]
     if is_terminal:
         more = "Error: GROUP_ID_NOT_FOUND 3 times more: -o json names each."
         assert told[10:] == ["Error: broker 2: No answer.", more]

@@ -514,7 +514,7 @@ def test_nothing_to_shift_fails_alone(world: World, kgtool: Kgtool) -> None:
     result = kgtool(*argv)
     assert result.status == 3
     said = "Cannot shift offset for partition r2-1 since there is no current committed offset"
-    assert f"Error: group r0, r2-1: {said}\n" in result.err
+    assert f"Error: group r0, r2:1: {said}\n" in result.err
     assert [write.at for write in world.writes] == [P("r2", 0)]
 
 

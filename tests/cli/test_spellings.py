@@ -128,7 +128,7 @@ def test_one_dash_never_makes_another_group(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["reset", "-g", "x"], "(did you mean reset-offsets?)"),
+        (["reset-offset", "-g", "x"], "(did you mean reset-offsets?)"),
         (["remove", "x"], "(did you mean remove-members?)"),
         (["lst"], "(did you mean list?)"),
         (["describ"], "(did you mean describe?)"),
@@ -157,7 +157,7 @@ def test_one_dash_never_makes_another_group(
         ),
         (["lag", "--timeout", "30x"], "--timeout takes a duration such as 30s"),
         (["keep"], "keep takes groups: names, --match GLOB or --all-groups."),
-        (["delete", "a", "--all-groups"], "--all-groups takes no names beside it"),
+        (["delete", "a", "--all-groups"], "--all-groups can't be combined with group names"),
         (["delete-offsets", "g"], "Which offsets? --topic TOPIC or --topic TOPIC:0,1."),
         (["show"], "kgtool --help lists them"),  # never a command that changes something
         (["list", "-o", "jsonl"], "(did you mean ndjson?)"),

@@ -11,7 +11,7 @@ import pytest
 from kgtool.cli.app.kafka_form import kafka_form
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import SECTIONS
-from kgtool.config.policy import MCP_COMMANDS, OPTIONS, read_policy
+from kgtool.config.policy import MCP_COMMANDS, OLD_OPTIONS, OPTIONS, option_names, read_policy
 from kgtool.errors import ConfigError
 from kgtool.mcp.tools import CHANGES
 
@@ -31,7 +31,27 @@ def options(command: click.Command) -> Iterator[str]:
 def test_the_options_are_those_of_the_commands() -> None:
     commands = [root.get_command(click.Context(root), name) for name in CHANGING]
     there = {name for one in (*commands, kafka_form) if one is not None for name in options(one)}
-    assert there == OPTIONS
+    assert there | OLD_OPTIONS == OPTIONS
+    assert there.isdisjoint(OLD_OPTIONS - {"--all"})  # remove-members has its own
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "typed"),
+    (
+        ("--all-groups", ["delete", "-A"]),
+        ("--all-groups", ["delete", "--all"]),
+        ("--all-groups", ["delete", "-all-groups"]),
+        ("--allow-blind", ["cleanup", "apply", "--skip-activity-check"]),
+        ("--skip-activity-check", ["cleanup", "apply", "--allow-blind"]),
+        ("--to-latest", ["reset", "--to", "latest"]),
+        ("--to-latest", ["reset", "--to=latest"]),
+        ("--to-datetime", ["reset", "--to", "2h"]),
+    ),
+)
+def test_another_name_of_an_option_is_forbidden_too(forbidden: str, typed: list[str]) -> None:
+    """Kind: a spelling that slips past ``forbid``. Siblings: short, old and new names, ``--to``."""
+    assert option_names(typed, [forbidden]) == {forbidden}
+    assert option_names(["delete", "--to-earliest", "g"], [forbidden]) == frozenset()
 
 
 def test_the_commands_are_those_of_the_server() -> None:

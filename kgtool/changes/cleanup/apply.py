@@ -56,7 +56,7 @@ def _blind(error: KgError) -> Blind:
     hint = f"{error.hint} " if error.hint else ""
     return Blind(
         f"Whether somebody has used the group since the plan was made is unknown: {error.message}",
-        hint=f"{hint}--allow-blind (allow_blind=True) goes on anyway.",
+        hint=f"{hint}--skip-activity-check (allow_blind=True) goes on anyway.",
     )
 
 

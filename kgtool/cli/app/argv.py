@@ -13,16 +13,18 @@ refused, so that ``delete -gbilling`` never means a group that was not typed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kgtool import renamed
 from kgtool.cli.app.overview import KAFKA_OPTIONS, OWN_OPTIONS, VIEW_OPTIONS, parts
 
 NO, YES, MAYBE = "no", "yes", "maybe"
 """Whether an option takes a value."""
 
 
-_DECLARED = (*OWN_OPTIONS, *KAFKA_OPTIONS, *VIEW_OPTIONS, "--committed")
+_DECLARED = (*OWN_OPTIONS, *KAFKA_OPTIONS, *VIEW_OPTIONS)
 TAKES_VALUE = {
     name: NO if not value else MAYBE if value.startswith("[") else YES
     for name, value in map(parts, _DECLARED)
@@ -33,8 +35,14 @@ ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "val
 
 SHORT = {declared[1]: parts(declared)[0] for declared in _DECLARED if declared[1] != "-"}
 """The short options of all commands that have the long one."""
+SHORT["q"] = "quiet"
 
-FORMATS = ("text", "json", "ndjson", "csv", "yaml")
+WITHOUT_VALUE = {"watch": "5s"}
+"""Options of commands whose value may be left out, and what it is then."""
+_SPAN = re.compile(r"[\dPp][\w.]*", re.ASCII)
+"""What may be the value of such an option: anything else is the next word."""
+
+FORMATS = ("text", "json", "ndjson", "csv", "yaml", "name")
 """The values of ``--output``, the only ones that may follow the letter directly: ``-ojson``."""
 
 REPEATABLE = {"group", "topic", "match", "exclude"}
@@ -132,13 +140,22 @@ def _walk(
             yield None, None, [word]
             continue
         name, equals, value = word.removeprefix("--").partition("=")
+        if name not in takes and renamed.OPTIONS.get(name, "") in takes:
+            name = renamed.OPTIONS[name]
+            word = f"--{name}{equals}{value}"
+        following = arguments[index] if index < len(arguments) else None
         if equals:
             yield name, value, [word]
-        elif index < len(arguments) and (
-            takes.get(name) == YES
-            or (takes.get(name) == MAYBE and not arguments[index].startswith("-"))
+        elif takes.get(name) == MAYBE and name in WITHOUT_VALUE:
+            if following is not None and _SPAN.fullmatch(following):
+                yield name, following, [word, following]
+                index += 1
+            else:
+                yield name, WITHOUT_VALUE[name], [f"{word}={WITHOUT_VALUE[name]}"]
+        elif following is not None and (
+            takes.get(name) == YES or (takes.get(name) == MAYBE and not following.startswith("-"))
         ):
-            yield name, arguments[index], [word, arguments[index]]
+            yield name, following, [word, following]
             index += 1
         else:
             yield name, None, [word]

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from kgtool.cli.app.argv import MAYBE, NO, SHORT, YES, spell_out
+from kgtool.cli.app.argv import MAYBE, NO, SHORT, WITHOUT_VALUE, YES, spell_out
+from kgtool.cli.commands import ALIASES
 from kgtool.errors import UsageError
 
 COMMON = (
@@ -25,13 +26,14 @@ SECTIONS = {
     "Which groups": "group all_groups match regex exclude state type_",
     "Which offsets": "topic topics all_topics lagging lag",
     "What to show": "view states verbose by time_lag expiry read_committed totals columns sort "
-    "watch prometheus",
-    "Where to (one of these)": "to_earliest to_latest to_current to_offset shift_by to_datetime "
+    "limit no_headers watch prometheus",
+    "Where to (one of these)": "to to_earliest to_latest to_current to_offset shift_by to_datetime "
     "by_duration from_file like",
-    "How to do it": "execute export create wait_empty all_or_nothing force yes confirm reason "
-    "journal_copy dry_run canary max_delete",
+    "How to do it": "execute export create wait_empty force yes dry_run",
 }
 """The options by heading, in the help of the ``LONG`` commands."""
+SAFETY = ("dry_run", "max_delete", "canary", "all_or_nothing", "reason", "confirm", "journal_copy")
+"""Options of every change, described once, in ``kgtool help safety``; dry_run in each help too."""
 LONG = ("describe", "lag", "reset-offsets")
 WIDEST = 26
 """Columns of an option's name; the text of a longer one is below it."""
@@ -75,7 +77,8 @@ def takes(option: click.Option) -> str:
     """Return whether an option takes a value: ``argv.NO``, ``YES`` or ``MAYBE``."""
     if option.is_flag or option.count:
         return NO
-    return MAYBE if getattr(option, "_flag_needs_value", False) else YES
+    may_lack = getattr(option, "_flag_needs_value", False) or option.name in WITHOUT_VALUE
+    return MAYBE if may_lack else YES
 
 
 _SELECTING = {"--match", "--exclude", "--regex", "--state", "--type", "--out", "paths"}
@@ -138,13 +141,15 @@ class Command(BaseCommand):
         titles = {name: title for title, names in SECTIONS.items() for name in names.split()}
         is_long = self.name in LONG
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
-        common = []
+        common, safety = [], []
         for parameter in self.get_params(ctx):
             record = None
             if isinstance(parameter, click.Option):
                 record = parameter.get_help_record(ctx)
             if is_common(parameter) or (is_long and parameter.opts[-1] == "--help"):
                 common.append(max(parameter.opts, key=len))
+            elif parameter.name in SAFETY[1:]:
+                safety.append(parameter.opts[-1])
             elif record is not None:
                 sections[titles[parameter.name or ""] if is_long else "Options"].append(record)
         widest = max(min(len(name), WIDEST) for records in sections.values() for name, _ in records)
@@ -153,6 +158,9 @@ class Command(BaseCommand):
                 with formatter.section(title):
                     aligned = [(name.ljust(widest), text) for name, text in records]
                     formatter.write_dl(aligned, col_max=WIDEST)
+        if safety:
+            formatter.write_paragraph()
+            formatter.write_text(f"Safety (kgtool help safety): {', '.join(safety)}.")
         if common:
             formatter.write_paragraph()
             formatter.write_text(f"Common options (kgtool --help): {', '.join(common)}.")
@@ -162,3 +170,8 @@ class Group(BaseCommand, click.Group):
     """A command that has commands of its own."""
 
     command_class = Command
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, or by another that means the same (``ls``)."""
+        found = super().get_command(ctx, cmd_name)
+        return found or super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))

@@ -130,6 +130,12 @@ def _dispatch(arguments: list[str], output: Output) -> int:
             return _print(kafka_help() if line.action else overview())
         output.note(overview(), end="")
         return 2
+    if line.names == {"verbose"} and not (line.command or line.strays):
+        from kgtool.errors import UsageError
+
+        raise UsageError(
+            "-v is --verbose, an option of commands such as describe; --version is the version."
+        )
     if line.command is None or line.action:
         from kgtool.cli.app.kafka_form import check_line, kafka_form
 
@@ -137,11 +143,13 @@ def _dispatch(arguments: list[str], output: Output) -> int:
         output.command = line.action
         check_line(line)
         return _invoke(kafka_form, line.words, output)
-    from kgtool.cli.app.root import check_command, root
+    from kgtool.cli.app.root import check_command, root, without_noun
     from kgtool.cli.commands import ALIASES
 
+    line = without_noun(line)
     check_command(line)
-    output.command = ALIASES.get(line.command, line.command)
+    command = str(line.command)
+    output.command = ALIASES.get(command, command)
     return _invoke(root, line.words, output)
 
 

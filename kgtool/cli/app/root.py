@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from kgtool.cli.app.argv import MAYBE, TAKES_VALUE, CommandLine
+from kgtool.cli.app.argv import MAYBE, TAKES_VALUE, CommandLine, scan
 from kgtool.cli.app.overview import overview
 from kgtool.cli.app.suggest import did_you_mean
-from kgtool.cli.commands import ALIASES, COMMANDS, SECTIONS
+from kgtool.cli.commands import ALIASES, COMMANDS, NOUNS, SECTIONS
 from kgtool.cli.options.shared import connection_params, output_params
 from kgtool.errors import UsageError
 
@@ -41,6 +41,24 @@ class LazyGroup(click.Group):
 @output_params
 def root(**_given: Any) -> None:
     """Administer Kafka consumer groups and their committed offsets."""
+
+
+def without_noun(line: CommandLine) -> CommandLine:
+    """Return ``group describe g`` as ``describe g``, and ``groups`` as ``list``.
+
+    :raises UsageError: the next word is not a command, and looks like one.
+    """
+    if line.command not in NOUNS:
+        return line
+    at = next(i for i in range(len(line.words)) if scan(line.words[: i + 1]).command is not None)
+    before, after = line.words[:at], line.words[at + 1 :]
+    inner = scan(after)
+    word = inner.command
+    if word is None or (word not in COMMANDS and word not in ALIASES):
+        if word is not None and (near := did_you_mean(word, COMMANDS, 0.75)):
+            raise UsageError(f"No such command '{line.command} {word}'{near}")
+        return line._replace(command="list", words=[*before, "list", *after])
+    return line._replace(command=word, words=[*before, *inner.words])
 
 
 def check_command(line: CommandLine) -> None:

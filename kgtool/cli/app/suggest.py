@@ -1,4 +1,4 @@
-"""Suggestions for typos: the nearest command, option or word."""
+"""Suggestions for typos: the nearest command, option, word, group or topic."""
 
 from __future__ import annotations
 
@@ -34,16 +34,26 @@ def did_you_mean(
     >>> did_you_mean("JSN", ["text", "json", "ndjson"]), did_you_mean("zebra", ["text"])
     (' (did you mean json?)', '')
     """
+    near = nearest(word, known, cutoff)
+    return "" if near is None else f" (did you mean {shown(near)}?)"
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the word that was probably meant; None if none is near.
+
+    >>> nearest("biling", ["billing", "payments"])
+    'billing'
+    """
     from difflib import get_close_matches
 
     names = {name.lower(): name for name in sorted(known)}
     word = word.lower()
     if (other := _OTHER_WORDS.get(word, "")) in names:
-        return f" (did you mean {shown(other)}?)"
+        return names[other]
     # A prefix comes first: reset is reset-offsets, although restore is nearer.
     longer = [name for name in names if len(word) > 1 and name.startswith(f"{word}-")]
     near = longer[:1] or get_close_matches(word, names, n=1, cutoff=cutoff)
-    return f" (did you mean {shown(names[near[0]])}?)" if near else ""
+    return names[near[0]] if near else None
 
 
 def text(error: click.UsageError) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 SECTIONS = {
     "Read": {
-        "list": "Show the groups with type, state and coordinator.",
+        "list": "Show the groups with type, state, members and coordinator.",
         "describe": "Show groups: committed offsets and lag, members, or state.",
-        "lag": "Show lagging partitions, the largest lag first.",
+        "lag": "Show how far groups are behind, the worst first.",
         "explain": "Show why a group is as it is, what expires when, and what to do next.",
         "doctor": "Find what is wrong with groups, and the command that fixes it.",
         "peek": "Show the records around a committed offset.",
@@ -52,4 +52,6 @@ SECTIONS = {
 
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
-ALIASES = {"ls": "list"}
+ALIASES = {"ls": "list", "reset": "reset-offsets"}
+NOUNS = ("group", "groups")
+"""May stand before a command: ``group list``, ``groups describe g``; alone they are ``list``."""

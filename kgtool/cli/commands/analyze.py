@@ -32,7 +32,6 @@ from kgtool.retention.rules import RULE_SETS
     "analyze",
     "kgtool analyze offsets",
     "kgtool analyze offsets --retention 3d --table live -o csv",
-    "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
     "kgtool analyze offsets --out tables --overwrite --report offsets.html",
     "kgtool analyze offsets --plan plan.json --idle 30d",
     "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
@@ -49,9 +48,7 @@ from kgtool.retention.rules import RULE_SETS
 @repeatable(
     "--retention",
     "DURATION",
-    "What if offsets.retention.minutes were this, such as 3d; "
-    "repeatable. One, with no --wrote and no cluster.json, is taken for what the brokers "
-    "had.",
+    "What if offsets.retention.minutes were this, such as 3d; repeatable.",
     type=duration(),
 )
 @option(

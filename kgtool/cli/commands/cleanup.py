@@ -26,13 +26,13 @@ from kgtool.errors import UsageError
 
 _PLAN = examples(
     "kgtool cleanup plan --idle 30d --out plan.json",
-    "kgtool cleanup plan --generated --no-lag --exclude 'console-consumer-1' --out plan.json",
+    "kgtool cleanup plan --generated --caught-up --exclude 'console-consumer-1' --out plan.json",
     "kgtool cleanup plan --unsubscribed --orphaned --match 'billing-*' --out plan.json",
 )
 _APPLY = examples(
     "kgtool cleanup apply plan.json --dry-run",
     "kgtool cleanup apply plan.json --canary 10 --rate 20",
-    "kgtool cleanup apply plan.json --max-delete 500 --yes --reason TICKET-17",
+    "kgtool cleanup apply plan.json --max-groups 500 --yes --reason TICKET-17",
 )
 
 
@@ -74,7 +74,7 @@ def command(**_given: Any) -> None:
     "-o ndjson > FILE), not from __consumer_offsets.",
     type=FILE,
 )
-@flag("--no-lag", "Only groups with nothing left to read.")
+@flag("--caught-up no_lag", "Only groups with nothing left to read.")
 @flag("--generated", "Generated names: console-consumer-12345, spark-kafka-source-UUID.")
 @flag("--unsubscribed", "Offsets of topics that no member of an active group subscribes to.")
 @flag("--orphaned", "Offsets of topics and partitions that are gone, or of an earlier topic.")
@@ -107,7 +107,7 @@ def plan(
     criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
     if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
         raise UsageError(
-            "cleanup plan needs a condition: --idle 30d, --no-lag, --generated, "
+            "cleanup plan needs a condition: --idle 30d, --caught-up, --generated, "
             "--unsubscribed, --orphaned, --state Empty, --match or --group."
         )
     if selection.is_given:
@@ -122,7 +122,7 @@ def plan(
 @command.command("apply", epilog=_APPLY)
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
 @flag(
-    "--allow-blind",
+    "--skip-activity-check allow_blind",
     "Go on even if __consumer_offsets can't be read to see whether a group was "
     "used since the plan was made.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from kgtool.cli.change.plan import DiskList, can_all_be_done
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
+from kgtool.cli.options.types import parse_topic
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
@@ -40,6 +42,9 @@ from kgtool.queries.offsets.lag import lag
 from kgtool.text import counted, escape, listed
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
+
+PARTITIONS = re.compile(r"[^:]+:\d+(,\d+)*", re.ASCII)
+"""An argument that is a topic with partitions, where no ``--topic`` says what to delete."""
 
 _PREVIEW = (GROUP, TOPIC, PARTITION, Column("offset", "CURRENT-OFFSET"), Column("lag", "LAG"))
 
@@ -67,7 +72,12 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Delete committed offsets of groups, active ones too (KIP-496)."""
+    """Delete committed offsets of groups, active ones too (KIP-496).
+
+    Topics may also follow the groups: kgtool delete-offsets billing payments:0,1
+    """
+    if not topics:
+        selection, topics = with_topics(selection)
     selection.check("delete-offsets")
     if not topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
@@ -89,6 +99,15 @@ def command(
             confirm.ask(session, output, question, yes, used, groups=names, offsets=count)
         change = run.delete(groups, agreed, yes=yes)
     change.say()
+
+
+def with_topics(selection: Selection) -> tuple[Selection, Sequence[TopicSpec]]:
+    """Return what follows the first group and looks like ``payments:0,1`` as topics."""
+    is_first_a_group = not selection._replace(groups=()).is_given
+    others = selection.groups[is_first_a_group:]
+    words = [word for word in others if PARTITIONS.fullmatch(word)]
+    groups = tuple(name for name in selection.groups if name not in words)
+    return selection._replace(groups=groups), tuple(map(parse_topic, words))
 
 
 def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:

@@ -93,10 +93,13 @@ def kafka_form(
 def run(settings: Settings, output: Output, selection: Selection, view: View) -> int | None:
     """Describe the chosen groups, each as soon as it is known."""
     selection.check("describe")
+    output.limit, output.no_headers = view.limit, view.no_headers
     if view.prometheus is not None:
         from kgtool.cli.describe import prometheus
 
         prometheus.check(view.prometheus)
+    from kgtool.queries.cluster.topics import missing_topics, topic_sizes
+
     with open_session(settings) as session:
         if view.watch is not None:
             from kgtool.cli.describe.watch import Watch
@@ -119,10 +122,9 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         ordered = output.format != "ndjson"
         missing = query_groups(session, output, selection, view, show, ordered=ordered)
         if view.topics:
-            from kgtool.queries.cluster.topics import missing_topics
-
             asked = missing_topics(session.cluster, view.topics, presenter.partitions)
             presenter.missing(session.run(asked))
+        presenter.sizes = topic_sizes(session.cluster) if view.by == "topic" else {}
         presenter.end()
         if missing:
             from kgtool.cli.describe import share_and_streams

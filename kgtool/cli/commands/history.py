@@ -10,7 +10,7 @@ from kgtool.changes.journal.history import JournalEntry, entries, prune, sweep
 from kgtool.changes.journal.journal import RUNNING
 from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.options.declare import declare, flag, option
-from kgtool.cli.options.shared import connection_params, output_options
+from kgtool.cli.options.shared import connection_params, output_options, rows_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
@@ -27,6 +27,7 @@ from kgtool.text import counted
     "Remove journals older than this, such as 90d; their changes can no longer be undone.",
 )
 @flag("--dry-run", "With --prune: show what would be removed.")
+@rows_options
 @connection_params
 @output_options
 def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any) -> None:
@@ -36,6 +37,11 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     (~/.local/state/kgtool/journal): one for each change, as JSON Lines. A change is running, done,
     interrupted (what it did can still be undone), or undone.
     """
+    show(output, prune, dry_run)
+
+
+def show(output: Output, prune: str | None, dry_run: bool) -> None:
+    """Show the journals; with ``prune`` (an age) remove old ones, and show those."""
     output.begin(HISTORY)
     folder = journal_folder()
     # A bare number is refused: 90, meant as days, would be 90 s.

@@ -1,4 +1,4 @@
-"""``kgtool lag``: ``describe`` of partitions that lag, the largest lag first."""
+"""``kgtool lag``: how far groups are behind, the worst first; a view of ``describe``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from kgtool.errors import UsageError
 @declare(
     "lag",
     "kgtool lag",
-    "kgtool lag billing 'payments-*' --lag '>1000'",
-    "kgtool lag --by group --time-lag",
-    "kgtool lag --watch 5s",
+    "kgtool lag billing",
+    "kgtool lag --lag '>1000' --time-lag",
+    "kgtool lag --by partition 'payments-*' --limit 20",
+    "kgtool lag --watch",
 )
 def command(**given: Any) -> Any:
-    """Show lagging partitions, the largest lag first.
+    """Show how far groups are behind, the worst first.
 
-    The same as describe --lagging --sort lag, of all groups unless some are named.
+    One row a group. Of groups that are named, or with --by partition: the partitions with
+    something left to read, the largest lag first.
     """
     view = given["view"] or ("state" if "" in given["states"] else "offsets")
     if view != "offsets":
         raise UsageError(f"lag shows offsets: --{view} goes with kgtool describe.")
     if not any(given[name] for name in ("words", "group", "match", "regex")):
         given["all_groups"] = True
-    given["lagging"] = True
+    is_named = any(given[name] for name in ("words", "group"))
+    given["by"] = given["by"] or ("partition" if is_named or given["expiry"] else "group")
+    if given["totals"]:
+        given["by"] = None
+    given["lagging"] = given["lagging"] or given["by"] in (None, "partition")
     given["sort"] = given["sort"] or "lag"
     get_output().command = "describe"
     assert describe.command.callback is not None

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool import columns as columns_of
 from kgtool.cli.app import exits
 from kgtool.cli.app.kafka_refusals import STATES, parse_choices
+from kgtool.cli.commands import NOUNS
 from kgtool.cli.describe import expiry
-from kgtool.cli.options.declare import declare, option, repeatable
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, glob, java_order, no_match
-from kgtool.cli.options.shared import cluster_options, filter_options, open_session, positions
+from kgtool.cli.options.shared import (
+    cluster_options,
+    filter_options,
+    open_session,
+    positions,
+    rows_options,
+)
 from kgtool.cli.options.types import Name
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
-from kgtool.columns import Column
+from kgtool.columns import Column, Order
 from kgtool.columns.groups import EXPIRING, LIST
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupListing, ItemError, Target
@@ -39,7 +46,7 @@ class ListOptions(NamedTuple):
 
     selection: Selection
     columns: tuple[Column, ...] = ()
-    sort: Column | None = None
+    sort: Order | None = None
     complete: bool = True
     """States are shown: old brokers need a request of its own for them."""
     horizon_ms: int | None = None
@@ -84,10 +91,16 @@ class ListOptions(NamedTuple):
     "Only groups that lose offsets within that time (48h, 7d): exit status 5 if there is any.",
 )
 @option("--columns", "NAME,...", "Only these columns, in this order.")
-@option("--sort", "NAME", "Sort by a column (default: group).")
+@option("--sort", "NAME", "Sort by a column (default: group); -NAME: the other way.")
+@rows_options
+@flag("--quiet", "Only the names, one a line (-o name).")
 @cluster_options()
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
-    """Show the groups with type, state and coordinator."""
+    """Show the groups with type, state, members and coordinator."""
+    if given["quiet"]:
+        output.format = "name"
+    if len(selection.groups) == 1 and selection.groups[0] in NOUNS:  # kgtool list groups
+        selection = selection._replace(groups=(), noun=selection.groups)
     states = parse_choices(given["state"], "state", ALL_STATES)
     types = parse_choices(given["type_"], "types", ALL_TYPES)
     return _run(settings, output, _options(selection, states, types, given))
@@ -114,7 +127,7 @@ def _options(
     columns, sort, within = given["columns"], given["sort"], given["expiring_within"]
     known = LIST if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
-    by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
+    by = columns_of.parse_order(sort, known) if sort is not None else None
     horizon_ms = span_ms(within, "expiring-within") if within is not None else None
     return ListOptions(selection, chosen, by, horizon_ms=horizon_ms)
 
@@ -180,7 +193,7 @@ def _listed(session: Session, output: Output, options: ListOptions) -> list[Grou
     names = {group.group for group in groups}
     for word in (*selection.groups, *selection.ambiguous) if not found.errors else ():
         if not (word in names or (word in selection.ambiguous and any(map(glob(word), names)))):
-            output.failed(no_match(word))
+            output.failed(no_match(word, [row.group for row in found.groups]))
     return groups
 
 

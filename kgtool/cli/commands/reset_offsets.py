@@ -37,6 +37,7 @@ from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import RESET
 from kgtool.config import Settings
+from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, TopicSpec
 from kgtool.net.session import Session
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
@@ -78,6 +79,7 @@ class ResetOptions(NamedTuple):
 @group_options
 @repeatable("--topic", "TOPIC[:0,1]", "A topic, or some of its partitions; repeatable.", type=TOPIC)
 @flag("--all-topics", "Every partition with a committed offset.")
+@option("--to", "WHERE", "earliest, latest, or a TIME as --to-datetime takes it.")
 @flag("--to-earliest", "To the start of the log.")
 @flag("--to-latest", "To the end of the log.")
 @flag("--to-current", "To where it is; skips partitions never committed.")
@@ -106,6 +108,7 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     group with members, an unknown group or partition) is listed with the reason; the rest is reset.
     """
     selection.check("reset-offsets")
+    given = _with_to(given)
     kafka_refusals.check_reset(_names(selection, given))
     options = _options(output, selection, given)
     if options.execute:
@@ -113,6 +116,24 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     elif not (given["dry_run"] or options.export) and output.is_text and confirm.is_interactive():
         options = options._replace(asks=True)
     return _run(settings, output, selection, options)
+
+
+def _with_to(given: dict[str, Any]) -> dict[str, Any]:
+    """Return ``--to earliest`` as ``--to-earliest``; what is no such word is a time."""
+    where = given.pop("to")
+    if where is None:
+        return given
+    if timespec.may_be_seconds(where):
+        raise UsageError(
+            f"--to takes earliest, latest or a time, not '{where}': --to-offset {where} is an "
+            "offset."
+        )
+    key, value = f"to_{where}", True
+    if key not in ("to_earliest", "to_latest", "to_current"):
+        key, value = "to_datetime", where
+    if given[key] not in (None, False, value):
+        raise UsageError("--to and --to-datetime exclude each other.")
+    return {**given, key: value}
 
 
 def kafka_form(

@@ -24,6 +24,7 @@ from kgtool.changes.restore.from_journal import (
 )
 from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.change.restore import Restore, RestoreOptions, restore_options
+from kgtool.cli.commands import history as history_command
 from kgtool.cli.commands.configs import alter_configs
 from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import (
@@ -67,6 +68,7 @@ def living_options(function: Any) -> Any:
     type=click.Path(),
 )
 @flag("--force", "Even if somebody committed since, or topic or log changed.")
+@flag("--list list_", "Show the changes that can be undone, as kgtool history does.")
 @living_options
 @change_options(required=False)
 def command(
@@ -81,6 +83,10 @@ def command(
 
     Without --bootstrap-server it connects to where the change was made.
     """
+    if given["list_"]:
+        output.command = "history"
+        history_command.show(output, None, dry_run=False)
+        return
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
     policy = RestorePolicy(force=given["force"], exact=True, as_member=given["as_member"])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kgtool import columns
 from kgtool.cli.describe.query import DescribedGroup
+from kgtool.cli.describe.sums import sum_by_topic, totals
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import offset_values
 from kgtool.cli.output.tables import show_table
-from kgtool.client.ops import grouped
-from kgtool.columns import Column, Row, groups
+from kgtool.columns import Column, Row
 from kgtool.model import ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
 
@@ -26,12 +26,15 @@ class Presenter:
         self.view = view
         self.partitions: set[TopicPartition] = set()
         """Those of ``--topic`` that exist, whatever their lag."""
+        self.sizes: dict[str, int] = {}
+        """How many partitions topics have."""
         self._groups_without_rows = 0
         self._rows: list[Row] = []
 
     def show(self, group: DescribedGroup) -> None:
         """Show one group, and the errors about it."""
-        if not (self.view.collects and group.shown):  # else the table says it
+        if not (self.view.collects and group.shown) and self.view.by != "group":
+            # Else the table says it.
             self._note(group)
         if self.view.collects:
             self._rows += group.rows()
@@ -49,7 +52,7 @@ class Presenter:
     def end(self) -> None:
         """Show the table of all groups."""
         if self.view.collects:
-            rows = arrange(self._rows, self.view)
+            rows = arrange(self._rows, self.view, self.sizes)
             if self.view.narrows and not rows and self.output.done:
                 self.output.note("No lag to show.")
             write_table(self.output, self.view, self.view.text_columns(rows), rows)
@@ -111,12 +114,17 @@ def write_table(
         output.row(columns.pick(row, view.columns) if view.columns else row)
 
 
-def arrange(found: Sequence[Row], view: View) -> list[Row]:
-    """Sum up and sort rows as the view's options say."""
+def arrange(
+    found: Sequence[Row], view: View, sizes: Mapping[str, int] = MappingProxyType({})
+) -> list[Row]:
+    """Sum up and sort rows as the view's options say.
+
+    :param sizes: how many partitions topics have, where that is known.
+    """
     rows: list[Row] = list(found)
     if view.by is not None:
-        sums = sum_by(found, view.by)
-        rows = [row for row in sums if view.lag is None or view.lag(row["lag"])]
+        sums = sum_by_topic(found, sizes) if view.by == "topic" else rows
+        rows = [row for row in sums if view.takes(row["lag"])]
     elif view.totals:
         rows = list(totals(found))
     return columns.sort(rows, view.sort) if view.sort is not None else rows
@@ -125,60 +133,3 @@ def arrange(found: Sequence[Row], view: View) -> list[Row]:
 def _is_only_pending(row: OffsetRow) -> bool:
     """Whether a partition has only a pending transaction: Kafka's tool does not show it."""
     return row.is_pending and row.current_offset is None and row.member_id is None
-
-
-# ---------------------------------------------------------------------------------------------
-# ``--totals``: sums per group and topic, per group, over all groups; ``--by``: one row each
-
-
-def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Sum up rows of offsets; ``topic`` is None in a group's sum, ``group`` too in the sum of all.
-
-    A negative lag (a commit beyond the end) counts as 0. A partition whose lag is not known (no
-    commit, no leader) counts as ``unknown``.
-
-    >>> rows = [{"group": "g", "topic": "t", "lag": 5, "lag_ms": None},
-    ...         {"group": "g", "topic": "t", "lag": None, "lag_ms": None}]
-    >>> totals(rows)[0]["lag"], totals(rows)[0]["unknown"]
-    (5, 1)
-    """
-    by_group: dict[str, dict[str, list[Row]]] = {}
-    for row in rows:
-        by_group.setdefault(row["group"], {}).setdefault(row["topic"], []).append(row)
-    found = []
-    for group, topics in by_group.items():
-        found += [_sum(topics[topic], group=group, topic=topic) for topic in sorted(topics)]
-        if len(topics) > 1:
-            every = [row for part in topics.values() for row in part]
-            found.append(_sum(every, group=group, topic=None))
-    if len(by_group) > 1:
-        found.append(_sum(rows, group=None, topic=None))
-    return [columns.pick(row, groups.TOTALS) for row in found]
-
-
-def sum_by(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
-    """Sum up rows of offsets by ``group`` or ``topic``; the lags as in ``totals``.
-
-    >>> rows = [{"group": "g", "topic": "t", "lag": 5, "lag_ms": None},
-    ...         {"group": "g", "topic": "u", "lag": 2, "lag_ms": 9}]
-    >>> sum_by(rows, "group")
-    [{'group': 'g', 'partitions': 2, 'lag': 7, 'max_lag': 5, 'lag_ms': 9}]
-    """
-    shown = groups.BY_GROUP if key == "group" else groups.BY_TOPIC
-    parts = grouped((row[key], row) for row in rows)
-    return [columns.pick(_sum(part, **{key: name}), shown) for name, part in parts.items()]
-
-
-def _sum(rows: Sequence[Row], **about: str | None) -> dict[str, Any]:
-    """Sum up the known lags, none below 0, and the known ages."""
-    lags = [max(row["lag"], 0) for row in rows if row["lag"] is not None]
-    ages = [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
-    return {
-        **about,
-        "partitions": len(rows),
-        "lagging": sum(lag > 0 for lag in lags),
-        "unknown": len(rows) - len(lags),
-        "lag": sum(lags),
-        "max_lag": max(lags, default=None),
-        "lag_ms": max(ages, default=None),
-    }

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry
+from kgtool.cli.describe.sums import sum_of
 from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Chosen, Selection, choose
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
-from kgtool.columns import Row, keys
-from kgtool.columns.groups import OFFSETS
+from kgtool.columns import Row, keys, pick
+from kgtool.columns.groups import BY_GROUP, OFFSETS
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
@@ -43,11 +44,17 @@ class DescribedGroup:
         if view is not None and view.narrows:
             self.shown = [record for record in records if view.shows(record)]
         self._make_row = make_row
+        self._is_summed = view is not None and view.by == "group"
 
     def rows(self, *, hidden_too: bool = False) -> Sequence[Row]:
-        """Return the rows that the view shows, or all."""
+        """Return the rows that the view shows (``--by group``: their sum), or all."""
         records = self.records if hidden_too else self.shown
-        return records if self._make_row is None else [self._make_row(each) for each in records]
+        rows = records if self._make_row is None else [self._make_row(each) for each in records]
+        if not self._is_summed or hidden_too:
+            return rows
+        about = {"group": self.description.group, "state": self.description.state}
+        sums = sum_of(rows, **about, members=len(self.description.members))
+        return [pick(sums, BY_GROUP)]
 
 
 Show = Callable[[DescribedGroup], None]

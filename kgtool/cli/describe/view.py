@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import columns as columns_of
-from kgtool.columns import Column, groups
+from kgtool.columns import Column, Order, groups
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
@@ -78,13 +78,15 @@ class View(NamedTuple):
     lagging: bool = False
     lag: LagTest | None = None
     by: str | None = None
-    """``group`` or ``topic``: one row for each."""
+    """``group`` or ``topic``: one row for each. None: one a partition."""
     time_lag: bool = False
     read_committed: bool = False
     expiry: bool = False
     totals: bool = False
     columns: tuple[Column, ...] = ()
-    sort: Column | None = None
+    sort: Order | None = None
+    limit: int | None = None
+    no_headers: bool = False
     prometheus: str | None = None
     watch: float | None = None
     kafka_form: bool = False
@@ -102,15 +104,18 @@ class View(NamedTuple):
         return self.lagging or self.lag is not None
 
     def shows(self, row: Any) -> bool:
-        """Whether an offset is shown; ``--lag`` with ``--by`` filters the sums instead."""
-        is_lagging = not self.lagging or (row.lag or 0) > 0
-        return is_lagging and (self.lag is None or self.by is not None or self.lag(row.lag))
+        """Whether an offset is shown; with ``--by`` the sums are filtered instead."""
+        return self.by is not None or self.takes(row.lag)
+
+    def takes(self, lag: int | None) -> bool:
+        """Whether a row with this lag is shown."""
+        return (not self.lagging or (lag or 0) > 0) and (self.lag is None or self.lag(lag))
 
     @property
     def is_kafka_table(self) -> bool:
         """Whether the tables are those of Kafka's tool, byte for byte."""
         own = self.columns or self.sort or self.time_lag or self.read_committed or self.is_summed
-        return self.kafka_form and not (own or self.expiry) and self.watch is None
+        return self.kafka_form and not (own or self.expiry or self.is_cut) and self.watch is None
 
     @property
     def is_summed(self) -> bool:
@@ -118,9 +123,14 @@ class View(NamedTuple):
         return self.totals or self.by is not None
 
     @property
+    def is_cut(self) -> bool:
+        """Whether it is not a whole table."""
+        return self.limit is not None or self.no_headers
+
+    @property
     def collects(self) -> bool:
         """Whether all groups are shown in one table at the end."""
-        if self.sort is not None or self.is_summed or self.columns:
+        if self.sort is not None or self.is_summed or self.columns or self.is_cut:
             return True
         return self.name != "offsets" and not self.is_kafka_table
 
@@ -165,6 +175,7 @@ class View(NamedTuple):
             return any(row.get(key) is not None for row in found)
         by_option = {
             "lag_ms": self.time_lag,
+            "lost_at_ms": any(row.get(key) is not None for row in found),
             "last_stable_offset": self.read_committed,
             "status": not self.kafka_form,
             **dict.fromkeys(groups.EXPIRY_KEYS, self.expiry),
@@ -181,7 +192,7 @@ def build_view(
 ) -> View:
     """Build a view of the values that Click read; UsageError if they contradict each other."""
     _check(name, given, topics)
-    by = given["by"]
+    by = given["by"] if given["by"] != "partition" else None
     known = _TABLES[f"by {by}" if by is not None else "totals" if given["totals"] else name]
     columns, sort = given["columns"], given["sort"]
     view = View(
@@ -196,12 +207,14 @@ def build_view(
         given["expiry"],
         given["totals"],
         columns_of.parse(columns, known, "--columns") if columns is not None else (),
-        columns_of.parse(sort, known, "--sort")[0] if sort is not None else None,
+        columns_of.parse_order(sort, known) if sort is not None else None,
+        given["limit"],
+        given["no_headers"],
         given["prometheus"],
         None if given["watch"] is None else given["watch"] / 1000,
         kafka_form,
     )
-    asked = {column.key for column in (*view.columns, *([view.sort] if view.sort else ()))}
+    asked = {column.key for column in (*view.columns, *([view.sort.column] if view.sort else ()))}
     return view._replace(
         time_lag=view.time_lag or "lag_ms" in asked,
         read_committed=view.read_committed or "last_stable_offset" in asked,
@@ -236,6 +249,3 @@ def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> 
         raise UsageError("--totals and --by exclude each other.")
     if given["expiry"] and sums:
         raise UsageError(f"--expiry is about single partitions: leave out {sums[0]}.")
-    sort = given["sort"]
-    if sort is not None and "," in sort:
-        raise UsageError("--sort takes one column.")

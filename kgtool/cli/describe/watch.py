@@ -29,7 +29,7 @@ from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
-from kgtool.queries.cluster.topics import refresh
+from kgtool.queries.cluster.topics import refresh, topic_sizes
 from kgtool.text import counted
 from kgtool.timespec import LONGEST_WAIT_MS
 
@@ -202,18 +202,22 @@ class Watch:
         tables: list[Table] = []
         for kind in ("", *share_and_streams.KINDS):
             rows = self._sorted(now.rows.get(kind, ()))
-            old = None if last is None else arrange(last.rows.get(kind, ()), self._view)
+            old = None if last is None else self._arranged(last.rows.get(kind, ()))
             if compared := compare_rows(old, rows, self._view.identity):
-                tables.append((kind, compared))
+                tables.append((kind, compared[: self._view.limit]))
         return tables or [("", [])]
 
     def _sorted(self, rows: Sequence[Row]) -> list[Row]:
         """Sort as asked; on a screen, which may be small, the largest lag first."""
-        arranged = arrange(rows, self._view)
+        arranged = self._arranged(rows)
         has_lag = bool(arranged) and "lag" in arranged[0]
         if self._screen is not None and self._view.sort is None and has_lag:
             arranged.sort(key=lambda row: (row["lag"] is None, -(row["lag"] or 0)))
         return arranged
+
+    def _arranged(self, rows: Sequence[Row]) -> list[Row]:
+        by_topic = self._view.by == "topic"
+        return arrange(rows, self._view, topic_sizes(self._session.cluster) if by_topic else {})
 
     def _show(self, now: QueryResult, tables: Sequence[Table]) -> None:
         changed = sum(row["change"] is not None for _, rows in tables for row in rows)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kgtool.cli.app.argv import REPEATABLE
+from kgtool.cli.app.argv import REPEATABLE, WITHOUT_VALUE
 from kgtool.cli.app.help import Command, Group, examples
 from kgtool.cli.app.overview import parts
 
@@ -62,13 +62,13 @@ def overviewed(
     for declared, text in reversed(texts.items()):
         name, value = parts(declared)
         names = [f"--{name}"]
-        if name == "read-committed":
-            names.append("--committed")  # its old name
         more: dict[str, Any] = {"type": types.get(name), "multiple": name in REPEATABLE}
         if not value:
             more = {"is_flag": True}
         elif value.startswith("["):
             more |= {"is_flag": False, "flag_value": ""}
         metavar = value if value and metavars else None
+        if metavar and name in WITHOUT_VALUE:
+            metavar = f"[{metavar}]"
         function = click.option(*names, help=text, metavar=metavar, **more)(function)
     return function

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kgtool.cli.app.suggest import nearest
+from kgtool.cli.commands import NOUNS
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Listing, Target
 from kgtool.text import escape
@@ -35,6 +37,8 @@ class Selection(NamedTuple):
     types: tuple[str, ...] = ()
     ambiguous: tuple[str, ...] = ()
     """Arguments with ``*``, ``?`` or ``[``: names if there are such groups, else patterns."""
+    noun: tuple[str, ...] = ()
+    """The first of several arguments, if it is ``group``: a name if there is such a group."""
 
     @property
     def is_given(self) -> bool:
@@ -44,7 +48,7 @@ class Selection(NamedTuple):
     @property
     def needs_listing(self) -> bool:
         """Whether resolving it needs the cluster's list of groups."""
-        has_filter = bool(self.ambiguous or self.states or self.types)
+        has_filter = bool(self.ambiguous or self.states or self.types or self.noun)
         return self.all_groups or self._has_pattern or has_filter
 
     @property
@@ -63,10 +67,13 @@ class Selection(NamedTuple):
         """
         if "" in words:
             raise UsageError("GROUP is empty: is a variable unset?")
-        plain = [word for word in words if not any(letter in word for letter in "*?[")]
+        noun = tuple(words[:1]) if len(words) > 1 and words[0] in NOUNS else ()
+        named = words[len(noun) :]
+        plain = [word for word in named if not any(letter in word for letter in "*?[")]
         return self._replace(
             groups=tuple(dict.fromkeys((*plain, *self.groups))),
-            ambiguous=tuple(dict.fromkeys(word for word in words if word not in plain)),
+            ambiguous=tuple(dict.fromkeys(word for word in named if word not in plain)),
+            noun=noun,
         )
 
     def resolve_ambiguous(self, listing: Listing) -> tuple[Selection, list[str]]:
@@ -81,17 +88,18 @@ class Selection(NamedTuple):
         return found._replace(match=match), unmatched
 
     def _as_names_or_patterns(self, existing: Collection[str]) -> Selection:
-        names = [word for word in self.ambiguous if word in existing]
+        words = (*self.ambiguous, *(word for word in self.noun if word in existing))
+        names = [word for word in words if word in existing]
         patterns = [word for word in self.ambiguous if word not in existing]
         groups, match = (*self.groups, *names), (*self.match, *patterns)
-        return self._replace(groups=groups, match=match, ambiguous=())
+        return self._replace(groups=groups, match=match, ambiguous=(), noun=())
 
     def check(self, action: str) -> None:
         """Raise UsageError if it chooses no group, or is contradictory."""
         if not self.is_given:
             raise UsageError(f"{action} takes groups: names, --match GLOB or --all-groups.")
         if (self.groups or self.ambiguous) and self.all_groups:
-            raise UsageError("--all-groups takes no names beside it: give one or the other.")
+            raise UsageError("--all-groups can't be combined with group names.")
         self.predicate()
 
     def predicate(self) -> Callable[[str], bool]:
@@ -250,7 +258,7 @@ def choose(
     for error in listing.errors:
         output.failed(error)
     all_groups = listing
-    if selection.ambiguous and (selection.states or types):
+    if (selection.ambiguous or selection.noun) and (selection.states or types):
         all_groups = session.run(list_groups(session.cluster, share=SHARE))
     selection, unmatched = selection.resolve_ambiguous(all_groups)
     for word in unmatched if not all_groups.errors else ():
@@ -272,9 +280,11 @@ def choose_in_order(
     return sorted(groups, key=lambda name: order.get(name, len(order)))
 
 
-def no_match(word: str) -> ItemError:
-    """Return the failure of an argument that matches no group."""
+def no_match(word: str, existing: Iterable[str] = ()) -> ItemError:
+    """Return the failure of an argument that matches no group; the nearest name is its hint."""
     hint = "kgtool list shows the groups; quote a pattern, so that the shell leaves it alone."
+    near = None if any(letter in word for letter in "*?[") else nearest(word, existing)
+    hint = hint if near is None else f"Did you mean {near}?"
     return ItemError(Target(), None, "NO_MATCH", f"No group matches '{word}'.", hint)
 
 

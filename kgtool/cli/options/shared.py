@@ -45,6 +45,8 @@ def _timeout(value: str, _option: str) -> int:
         raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
     if span < 1:
         raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
+    if timespec.is_number(text) and span < 100 and not get_output().is_kafka_form:
+        get_output().note_once(f"Note: a bare number is ms: --timeout {span}s is {span} seconds.")
     return min(span, timespec.LONGEST_WAIT_MS)
 
 
@@ -136,6 +138,15 @@ def output_params(function: F) -> F:
     )
 
 
+def rows_options(function: F) -> F:
+    """Add ``--limit`` and ``--no-headers``, for the command's one table."""
+    return added(
+        function,
+        flag("--no-headers", "No header line.", **_stored("no_headers")),
+        option("--limit", "N", "Only the first N rows.", type=number(1), **_stored("limit")),
+    )
+
+
 def cluster_options(*, required: bool = True) -> Callable[[F], F]:
     """Give a command ``settings: Settings`` and ``output: Output``.
 
@@ -159,7 +170,8 @@ def view_options(function: F) -> F:
     """Add kgtool's own options of ``describe``: ``--lagging``, ``--columns``, ``--watch`` …"""
     types = {
         "watch": duration(bare_ms=1000),
-        "by": OneOf(("group", "topic")),
+        "by": OneOf(("group", "topic", "partition")),
+        "limit": number(1),
         "prometheus": click.Path(),
     }
     return overviewed(function, VIEW_OPTIONS, types, metavars=True)
@@ -195,9 +207,12 @@ def make_settings(required: bool) -> Any:
 
 def open_session(settings: Settings, **options: bool) -> Session:
     """Return a session, not yet connected; imports ``net`` only now."""
+    from kgtool.cli.options.unknown_names import UnknownNames
     from kgtool.net.session import Session
 
-    return Session(settings, **options)
+    session = Session(settings, **options)
+    session.around = UnknownNames(session, get_output())
+    return session
 
 
 def no_cluster() -> UsageError:
@@ -301,8 +316,7 @@ def all_or_nothing_option(function: F) -> F:
         _combined(function, "all_or_nothing", check_canary, "all_or_nothing"),
         flag(
             "--all-or-nothing",
-            "Do nothing unless all of it can be done; what fails later does "
-            "not take back the rest.",
+            "Do nothing unless all of it can be done; later failures are not rolled back.",
         ),
     )
 
@@ -338,7 +352,7 @@ def change_params(function: F) -> F:
     limited = added(
         function,
         option(
-            "--max-delete",
+            "--max-groups max_delete",
             "N",
             "Refuse to change more than N groups.",
             type=number(0),

@@ -6,7 +6,10 @@ from typing import Any
 
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
+from kgtool.protocol import codes
 from kgtool.text import escape
+
+_GENERAL_GROUP = codes.code(codes.GROUP_ID_NOT_FOUND).message
 
 
 def error_object(error: ItemError) -> dict[str, Any]:
@@ -32,18 +35,40 @@ def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
     return prefix + escape(message)
 
 
+def is_unknown_name(error: ItemError) -> bool:
+    """Whether it is about a group or a topic that does not exist."""
+    if error.code == codes.GROUP_ID_NOT_FOUND:
+        return bool(error.target.group)
+    return error.code == codes.UNKNOWN_TOPIC_OR_PARTITION and bool(error.target.topic)
+
+
+def in_own_words(error: ItemError) -> ItemError:
+    """Say plainly what does not exist, where the broker's message is the general one."""
+    target = error.target
+    if not is_unknown_name(error):
+        return error
+    if error.code == codes.GROUP_ID_NOT_FOUND:
+        said = f"Group {target.group} does not exist."
+        is_general = error.message in (said, f"Group {target.group} not found.", _GENERAL_GROUP)
+    else:
+        named = "Topic" if target.partition is None else "Partition"
+        said = f"{named} {place(target._replace(group=None, broker=None))} does not exist."
+        is_general = error.message == codes.code(codes.UNKNOWN_TOPIC_OR_PARTITION).message
+    return error._replace(message=said, target=Target()) if is_general else error
+
+
 def hint_of(error: ItemError) -> str:
     """Return the hint after a blank, or nothing."""
     return f" {error.hint}" if error.hint else ""
 
 
 def place(target: Target) -> str:
-    """Return ``group g, t1-0, broker 2``: the parts of a target that are known."""
+    """Return ``group g, t1:0, broker 2``: the parts of a target that are known."""
     parts = []
     if target.group is not None:
         parts.append("group " + (target.group or "''"))
     if target.topic is not None:
-        partition = "" if target.partition is None else f"-{target.partition}"
+        partition = "" if target.partition is None else f":{target.partition}"
         parts.append(f"{target.topic}{partition}")
     if target.broker is not None:
         parts.append(f"broker {target.broker}")

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
-from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output.errors import error_object, in_own_words, is_unknown_name, sentence
 from kgtool.columns import Column, Row
 from kgtool.errors import KgError
 from kgtool.json_rows import RowTemplate, encode
 from kgtool.model import ItemError, Target
-from kgtool.text import cell, escape
+from kgtool.text import cell, escape, shown
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ENVELOPE_VERSION = 1
 SIMILAR = 10
 """At most so many errors with the same name and hint are shown one by one on a terminal."""
+MOST_HELD = 10
+"""The most errors that suggestions are looked for."""
 _WORDS = {"Error:": terminal.RED, "Warning:": terminal.ORANGE, "Note:": terminal.BOLD}
 
 
@@ -59,6 +61,9 @@ class Output:
         self.reason: str | None = None
         self.journal_copy: str | None = None
         self.confirm: str | None = None
+        self.limit: int | None = None
+        """The most rows of a table."""
+        self.no_headers = False
         self.max_delete: int | None = None
         self.canary: int | None = None
         self.arguments: Sequence[str] = ()
@@ -75,6 +80,10 @@ class Output:
         self._columns: tuple[str, ...] = ()
         self._template: RowTemplate | None = None
         self._document: list[Row] = []
+        self._last_name: str | None = None
+        self._rows = 0
+        self._held: list[int] | None = None
+        """Errors about names that do not exist, not yet named; None: they are named at once."""
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
         self._write_error: KgError | None = None
 
@@ -136,7 +145,10 @@ class Output:
         self.cluster_id = cluster_id
 
     def row(self, row: Row) -> None:
-        """Write one result; nothing in the text format."""
+        """Write one result; nothing in the text format, and nothing beyond ``limit``."""
+        self._rows += 1
+        if self.limit is not None and self._rows > self.limit:
+            return
         complete = self._complete(row)
         if self.format in ("json", "ndjson"):
             is_known = len(complete) == len(self._columns)
@@ -145,6 +157,8 @@ class Output:
             self._write_csv(complete)
         elif self.format == "yaml":
             self._document.append(complete)
+        elif self.format == "name":
+            self._write_name(complete)
         self._has_rows = True
 
     def records(self, rows: Sequence[Sequence[object]]) -> None:
@@ -171,8 +185,10 @@ class Output:
         :param quiet: the command itself has already named it.
         """
         self.errors.append(error)
-        if not quiet and self._is_named(error):
-            self.note(sentence(error))
+        if self._held is not None and not quiet and is_unknown_name(error):
+            self._held.append(len(self.errors) - 1)
+        elif not quiet and self._is_named(error):
+            self.note(sentence(self._in_words(error)))
         if row is not None:
             self.row(row)
         elif self.format == "ndjson":
@@ -180,6 +196,26 @@ class Output:
             # None fills itself in; partition 0 is a partition.
             known = {key: target[key] for key in self._columns if target.get(key) is not None}
             self.row({**known, "error": error_object(error)})
+
+    def _in_words(self, error: ItemError) -> ItemError:
+        return error if self.is_kafka_form else in_own_words(error)
+
+    def hold_unknown(self) -> None:
+        """Name groups and topics that do not exist later, with a suggestion."""
+        if not self.is_kafka_form and self.format != "ndjson":
+            self._held = []
+
+    def release_unknown(self, suggest: Callable[[ItemError], str | None] | None) -> None:
+        """Name them now.
+
+        :param suggest: returns another hint for an error.
+        """
+        held, self._held = self._held or (), None
+        for at in held:
+            hint = suggest(self.errors[at]) if suggest is not None and at < MOST_HELD else None
+            self.errors[at] = self.errors[at]._replace(hint=hint or self.errors[at].hint)
+            if self._is_named(self.errors[at]):
+                self.note(sentence(self._in_words(self.errors[at])))
 
     def _is_named(self, error: ItemError) -> bool:
         """Whether to name it: a terminal shows the first of many similar errors."""
@@ -305,12 +341,19 @@ class Output:
         from types import SimpleNamespace
 
         writer = csv.writer(SimpleNamespace(write=self._write), lineterminator="\n")
-        if not self._has_rows:
+        if not (self._has_rows or self.no_headers):
             writer.writerow(self._columns or tuple(row or ()))
         if row is not None:
             values = [row[key] for key in self._columns or row]
             nested = (dict, list, tuple)
             writer.writerow([cell(encode(v) if isinstance(v, nested) else v) for v in values])
+
+    def _write_name(self, row: Row) -> None:
+        """Write the first column, once where rows that follow each other have the same."""
+        name = shown(next(iter(row.values()), None))
+        if name != self._last_name:
+            self._last_name = name
+            self._write(f"{name}\n")
 
     def _write(self, text: str) -> None:
         if self._reader_gone:

@@ -96,7 +96,8 @@ def _sizes_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -
 
 def _draw_sized(output: Output, sizes: Mapping[Column, int], rows: Sequence[Row]) -> str:
     mark = terminal.mark_for()
-    return draw(tuple(sizes), rows, sizes=sizes, colored=output.is_colored, mark=mark)
+    table = draw(tuple(sizes), rows, sizes=sizes, colored=output.is_colored, mark=mark)
+    return table.partition("\n")[2] if output.no_headers else table
 
 
 def show_table(
@@ -111,7 +112,7 @@ def show_table(
     if rows and output.is_text:
         if page:
             output.page()
-        output.text(head + draw_for(output, columns, rows), end="")
+        output.text(head + draw_for(output, columns, rows[: output.limit]), end="")
 
 
 def preview(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> None:
@@ -159,8 +160,9 @@ class TableStream:
         for column, size in self._sizes.items():
             if self._output.table_width is None or column.kind != NAME:
                 self._sizes[column] = max(size, _size(column, rows))
-        header_and_rows = _draw_sized(self._output, self._sizes, rows)
-        self._output.text(header_and_rows.partition("\n")[2], end="")
+        table = _draw_sized(self._output, self._sizes, rows)
+        more = table if self._output.no_headers else table.partition("\n")[2]
+        self._output.text(more, end="")
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Fit:

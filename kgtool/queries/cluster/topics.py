@@ -17,7 +17,12 @@ def all_topics(cluster: Cluster) -> Operation[list[str]]:
     :raises KgError: no broker answered.
     """
     yield from fetch_metadata(cluster, None)
-    return sorted(cluster.topics)
+    return sorted(name for name, topic in cluster.topics.items() if topic.error is None)
+
+
+def topic_sizes(cluster: Cluster) -> dict[str, int]:
+    """Return how many partitions the known topics have."""
+    return {name: len(topic.leaders) for name, topic in cluster.topics.items()}
 
 
 def refresh(cluster: Cluster) -> Operation[None]:

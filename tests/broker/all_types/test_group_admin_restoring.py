@@ -223,7 +223,7 @@ class TestCleanup:
         (missing,) = admin.cleanup_plan(["no such group"], path=path).errors
         assert missing.name == "GROUP_ID_NOT_FOUND" and path.read_bytes() == written
         for is_dry in (True, False):
-            with pytest.raises(TooMany, match="--max-delete allows 1: nothing was changed"):
+            with pytest.raises(TooMany, match="--max-groups allows 1: nothing was changed"):
                 admin.cleanup_apply(plan, max_delete=1, dry_run=is_dry)
         foreseen = admin.cleanup_apply(path, dry_run=True)
         assert [result.status for result in foreseen] == ["would-delete"] * 2
