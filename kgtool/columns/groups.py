@@ -53,6 +53,12 @@ def type_name(type_: str | None) -> str:
     return type_[:1].upper() + type_[1:] if type_ else "Unknown"
 
 
+def _unusual_protocol(row: Row) -> str | None:
+    """Return the cell of PROTOCOL: only where it is not that of the group's type."""
+    protocol = row.get("protocol_type") or None
+    return None if protocol in ("consumer", row.get("type")) else protocol
+
+
 GROUP = Column("group", "GROUP", NAME, json="string")
 TOPIC = Column("topic", "TOPIC", NAME, json="string")
 PARTITION = Column("partition", "PARTITION", json="integer")
@@ -65,9 +71,12 @@ LIST = (
     GROUP,
     TYPE,
     Column("state", "STATE", STATUS, text=lambda row: row.get("state") or "Unknown"),
-    Column("protocol_type", "PROTOCOL", NAME, lambda row: row.get("protocol_type") or None, 1),
-    Column("coordinator", "COORDINATOR", json="integer"),
+    Column("protocol_type", "PROTOCOL", NAME, _unusual_protocol, 1),
+    Column("coordinator", "COORDINATOR", COUNT, spare=3, json="integer"),
 )
+LIST_MEMBERS = Column("members", "MEMBERS", COUNT, spare=2, json="integer?")
+LIST_TEXT = (*LIST[:3], LIST_MEMBERS, *LIST[3:])
+"""The table, and what ``--columns`` chooses from: members cost a request for each coordinator."""
 EXPIRING = (*LIST, Column("expiring_offsets", "EXPIRING", json="integer"), EXPIRES, RULE)
 """Of ``list --expiring-within``."""
 

@@ -47,7 +47,10 @@ _DESCRIBE = Results(
     ),
 )
 RESULTS: dict[str, Results] = {
-    "list": Results({"groups": groups.LIST, "expiring": groups.EXPIRING}, groups.EXPIRING),
+    "list": Results(
+        {"groups": groups.LIST, "expiring": groups.EXPIRING},
+        (*groups.EXPIRING, groups.LIST_MEMBERS),
+    ),
     "describe": _DESCRIBE,
     "lag": _DESCRIBE,
     "delete": Results({"groups": changes.DELETE}),

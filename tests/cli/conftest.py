@@ -57,6 +57,8 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     # What is missing is no share or streams group either.
     name = "kgtool.queries.groups.share_and_streams.describe_missing"
     monkeypatch.setattr(name, lambda _cluster, _groups: {})
+    counting = "kgtool.queries.groups.share_and_streams.count_members"
+    monkeypatch.setattr(counting, lambda _cluster, groups: {row.group: 2 for row in groups})
     monkeypatch.setattr("kgtool.queries.cluster.topics.missing_topics", lambda *_: [])
     # No broker answers here, so nothing more is to be found out of what was described.
     monkeypatch.setattr(

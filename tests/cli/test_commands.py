@@ -67,9 +67,9 @@ class TestList:
         result = kgtool("list")
         assert result.status == 0
         lines = [line.split() for line in result.out.splitlines()]
-        assert lines[0] == ["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"]
-        assert lines[2] == ["app-2", "Consumer", "Empty", "consumer", "2"]
-        assert lines[4] == ["old", "Unknown", "Unknown", "-", "1"]
+        assert lines[0] == ["GROUP", "TYPE", "STATE", "MEMBERS", "PROTOCOL", "COORDINATOR"]
+        assert lines[2] == ["app-2", "Consumer", "Empty", "2", "-", "2"]
+        assert lines[4] == ["old", "Unknown", "Unknown", "2", "-", "1"]
         assert [line[0] for line in lines[1:]] == [group.group for group in LISTED]
 
     def test_json_rows(self, kgtool: Kgtool, canned: Canned) -> None:

@@ -68,8 +68,15 @@ def test_lag_is_worst_first_and_leaves_out_what_does_not(
     rows = results(kgtool("lag", f"{name}-*", "-o", "json"))
     seen = [(row["group"], row["partition"], row["lag"]) for row in rows]
     assert seen == [(f"{name}-a", 0, 10), (f"{name}-b", 0, 4), (f"{name}-a", 1, 1)]
-    rows = results(kgtool("lag", "-o", "json"))  # without a selection: every group
-    assert {f"{name}-a", f"{name}-b"} <= {row["group"] for row in rows}
+    rows = results(kgtool("lag", "-o", "json"))  # without a selection: every group, one row each
+    assert [row["group"] for row in rows if row["group"].startswith(name)] == [
+        f"{name}-a",
+        f"{name}-b",
+    ]
+    every = [row["group"] for row in rows]
+    assert len(every) == len(set(every))
+    rows = results(kgtool("lag", "--by", "partition", "-o", "json"))
+    assert [row["lag"] for row in rows if row["group"].startswith(name)] == [10, 4, 1]
     for limit, lags in ((">4", [10]), (">=4", [10, 4]), ("<4", [1, 0]), ("=0", [0])):
         rows = results(kgtool("describe", f"{name}-*", "--lag", limit, "-o", "json"))
         assert sorted((row["lag"] for row in rows), reverse=True) == lags, limit
@@ -80,17 +87,50 @@ def test_lag_is_worst_first_and_leaves_out_what_does_not(
 def test_one_row_a_group_or_a_topic(kgtool: Kgtool, world: tuple[str, str]) -> None:
     name, topic = world
     rows = results(kgtool("describe", f"{name}-*", "--by", "group", "-o", "json"))
+    same = {"state": "Empty", "members": 0, "partitions": 2, "lag_ms": None, "lost_at_ms": None}
     assert rows == [
-        {"group": f"{name}-a", "partitions": 2, "lag": 11, "max_lag": 10, "lag_ms": None},
-        {"group": f"{name}-b", "partitions": 2, "lag": 4, "max_lag": 4, "lag_ms": None},
+        {"group": f"{name}-a", "lag": 11, "max_lag": 10, **same},
+        {"group": f"{name}-b", "lag": 4, "max_lag": 4, **same},
     ]
+    assert list(rows[0]) == (
+        ["group", "state", "members", "partitions", "lag", "max_lag", "lag_ms", "lost_at_ms"]
+    )
+    # The topic's partitions count once, however many groups read them.
     rows = results(kgtool("lag", f"{name}-*", "--by", "topic", "-o", "json"))
-    assert rows == [{"topic": topic, "partitions": 3, "lag": 15, "max_lag": 10, "lag_ms": None}]
+    assert rows == [{"topic": topic, "partitions": 2, "lag": 15, "max_lag": 10, "lag_ms": None}]
     text = kgtool("describe", f"{name}-*", "--by", "group").out.splitlines()
-    assert text[0].split() == ["GROUP", "PARTITIONS", "LAG", "MAX-LAG"]
+    assert text[0].split() == ["GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "MAX-LAG"]
     rows = results(kgtool("lag", f"{name}-*", "--by", "group", "--lag", ">10", "-o", "json"))
     assert [row["group"] for row in rows] == [f"{name}-a"]  # the sum: no partition has so much
     nothing = kgtool("lag", f"{name}-*", "--by", "group", "--lag", ">99")
     assert nothing == (0, "", "No lag to show.\n")
     refused = kgtool("describe", f"{name}-*", "--by", "group", "--totals")
     assert (refused.status, refused.out) == (2, "")
+
+
+def test_names_that_do_not_exist_get_a_suggestion(kgtool: Kgtool, world: tuple[str, str]) -> None:
+    """Kind: a name with a slip. Siblings: group, topic, partition; describe, peek, keep, list."""
+    name, topic = world
+    slip, other = f"{name}-q", topic.replace("topic", "topc")
+    near = f"Did you mean {name}-"
+    for argv in (["describe", slip], ["keep", slip, "-n"], ["describe", slip, "--state"]):
+        said = kgtool(*argv).err
+        assert said.startswith(f"Error: Group {slip} does not exist. {near}"), said
+    assert f"No group matches '{slip}'. {near}" in kgtool("list", slip).err
+    said = kgtool("describe", f"{name}-a", "-t", other).err
+    assert f"Error: Topic {other} does not exist. Did you mean {topic}?" in said
+    document = kgtool("describe", slip, "-o", "json").json
+    assert document["errors"][0]["hint"].startswith(near)
+    # Kafka's form keeps Kafka's words.
+    said = kgtool("--describe", "--group", slip).err
+    assert "Did you mean" not in said and f"{slip}" in said
+
+
+def test_topics_may_follow_the_groups(kgtool: Kgtool, world: tuple[str, str]) -> None:
+    name, topic = world
+    rows = results(kgtool("delete-offsets", f"{name}-b", f"{topic}:0", "-n", "-o", "json"))
+    assert [(row["topic"], row["partition"]) for row in rows] == [(topic, 0)]
+    rows = results(kgtool("delete-offsets", f"{name}-*", f"{topic}:0,1", "-n", "-o", "json"))
+    assert len(rows) == 4
+    assert kgtool("delete-offsets", f"{topic}:0", "-n").status == 2
+    results(kgtool("reset", f"{name}-a", "-t", topic, "--to", "earliest", "-n", "-o", "json"))

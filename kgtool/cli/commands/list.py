@@ -25,7 +25,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
 from kgtool.columns import Column, Order
-from kgtool.columns.groups import EXPIRING, LIST
+from kgtool.columns.groups import EXPIRING, LIST, LIST_TEXT
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupListing, ItemError, Target
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
@@ -110,6 +110,7 @@ def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """List as ``kafka-consumer-groups.sh --list`` does."""
+    output.limit, output.no_headers = given["limit"], given["no_headers"]
     state, type_ = given["state"], given["type"]
     states = parse_choices(state, "state", STATES)
     types = parse_choices(type_, "types", ALL_TYPES[:2])
@@ -125,7 +126,7 @@ def _options(
 ) -> ListOptions:
     selection = selection._replace(states=states, types=types)
     columns, sort, within = given["columns"], given["sort"], given["expiring_within"]
-    known = LIST if within is None else EXPIRING
+    known = LIST_TEXT if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse_order(sort, known) if sort is not None else None
     horizon_ms = span_ms(within, "expiring-within") if within is not None else None
@@ -137,7 +138,7 @@ def _run(settings: Settings, output: Output, options: ListOptions) -> int:
         groups = _listed(session, output, options)
         if options.horizon_ms is None:
             output.done += len(groups)
-            found = [group._asdict() for group in groups]
+            found = _with_members(session, output, groups, options)
         else:
             found = _expiring(session, output, groups, options.horizon_ms)
     if options.sort is not None:
@@ -159,12 +160,37 @@ def _show(
             output.note(f"{what} expires within {within} ({of} looked at).")
         show_table(output, options.shown, found)
     elif options.kafka_columns is not None and not options.columns:
-        output.text(kafka_tables.listing(found, *options.kafka_columns), end="")
+        text = kafka_tables.listing(found[: output.limit], *options.kafka_columns)
+        has_header = any(options.kafka_columns) and output.no_headers
+        output.text(text.partition("\n")[2] if has_header else text, end="")
     else:
         has_filter = options.kafka_columns is None and options.selection.has_filter
         if has_filter and not found and not output.errors:
             output.note("No group matches.")
-        show_table(output, options.shown, found, page=True)
+        table = [
+            column
+            for column in options.columns or LIST_TEXT
+            if options.columns or column.key != "protocol_type" or _is_worth_showing(column, found)
+        ]
+        show_table(output, table, found, page=True)
+
+
+def _is_worth_showing(column: Column, rows: Sequence[dict[str, Any]]) -> bool:
+    return any(column.cell(row) != "-" for row in rows)
+
+
+def _with_members(
+    session: Session, output: Output, groups: Sequence[GroupListing], options: ListOptions
+) -> list[dict[str, Any]]:
+    """Return the rows, with how many members groups have where that is shown; null: not known."""
+    is_own_table = output.is_text and not options.columns and options.kafka_columns is None
+    asked = (*options.columns, *([options.sort.column] if options.sort else ()))
+    if not is_own_table and all(column.key != "members" for column in asked):
+        return [group._asdict() for group in groups]
+    from kgtool.queries.groups.share_and_streams import count_members
+
+    counts = session.run(count_members(session.cluster, groups))
+    return [{**group._asdict(), "members": counts.get(group.group)} for group in groups]
 
 
 def _listed(session: Session, output: Output, options: ListOptions) -> list[GroupListing]:

@@ -20,6 +20,7 @@ from kgtool.model import (
     Broker,
     CommittedOffset,
     GroupDescription,
+    GroupListing,
     GroupOffsets,
     ItemError,
     OffsetRow,
@@ -35,6 +36,7 @@ from kgtool.protocol.api import (
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.describe import (
     NOT_THIS_TYPE,
+    describe_groups,
     describe_with_type,
     epoch_group,
     epoch_member,
@@ -103,6 +105,26 @@ def describe_missing(
         missing = ItemError.of(broker_error(codes.GROUP_ID_NOT_FOUND), Target(group=one.group))
         found[one.group] = one.error or missing
     return found
+
+
+def count_members(cluster: Cluster, groups: Sequence[GroupListing]) -> Operation[dict[str, int]]:
+    """Return how many members groups of any type have; those that can't be described are missing.
+
+    An Empty or Dead group has none, and is not asked about.
+    """
+    counts = {row.group: 0 for row in groups if row.state in ("Empty", "Dead")}
+    left = [row for row in groups if row.group not in counts]
+    kinds = {row.group: row.type for row in left if row.type in ("classic", "consumer")}
+    others = [row.group for row in left if row.type in ("share", "streams")]
+    names = [row.group for row in left if row.group not in others]
+    for one in (yield from describe_groups(cluster, names, kinds)) if names else ():
+        if one.error is None:
+            counts[one.group] = len(one.members)
+    found = (yield from describe_other_groups(cluster, others)) if others else {}
+    for name, other in found.items():
+        if isinstance(other, OtherGroup):
+            counts[name] = len(other.description.members)
+    return counts
 
 
 def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:

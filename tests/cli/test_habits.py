@@ -1,0 +1,140 @@
+"""What fingers type, without a broker: other names of commands and options, values left out.
+
+Kind: a spelling that other tools have and kgtool refused, or took for something else. Siblings:
+nouns before and behind the command, options before the noun, ``=`` and one dash.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgtool.cli.app.argv import MAYBE, YES, scan, spell_out
+from kgtool.cli.app.root import without_noun
+from kgtool.cli.options.group_selection import Selection
+from kgtool.errors import UsageError
+from kgtool.model import GroupListing, Listing
+from kgtool.timespec import time_ms
+from tests.cli.run import call
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("group list", "list"),
+        ("groups", "list"),
+        ("groups 'pay*'", "list 'pay*'"),
+        ("group describe g", "describe g"),
+        ("-b h:1 groups describe g -v", "--bootstrap-server h:1 describe g -v"),
+        ("--context group group ls", "--context group ls"),
+        ("group -b h:1 delete g", "--bootstrap-server h:1 delete g"),
+        ("describe group g", "describe group g"),
+    ],
+)
+def test_a_noun_before_the_command(typed: str, meant: str) -> None:
+    line = without_noun(scan(typed.split()))
+    assert line.words == meant.split()
+
+
+def test_a_slip_behind_the_noun_is_no_group() -> None:
+    with pytest.raises(UsageError, match=r"did you mean describe\?"):
+        without_noun(scan(["group", "descrbe", "g"]))
+
+
+def _groups(selection: Selection, *existing: str) -> list[str]:
+    rows = [GroupListing(name, "classic", "Empty", "consumer", 1) for name in existing]
+    listing = Listing(rows, [])
+    assert selection.needs_listing
+    chosen, unmatched = selection.resolve_ambiguous(listing)
+    assert unmatched == []
+    return chosen.resolve(listing)
+
+
+def test_a_noun_before_the_names_is_a_group_only_if_there_is_one() -> None:
+    selection = Selection().with_arguments(("group", "g"))
+    assert _groups(selection, "g", "h") == ["g"]
+    assert _groups(selection, "g", "group") == ["g", "group"]
+    assert Selection().with_arguments(("group",)).groups == ("group",)
+    assert Selection(("group",)).with_arguments(("g",)).groups == ("g", "group")
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelled"),
+    [
+        (["-w"], ["--watch=5s"]),
+        (["-w", "10"], ["--watch", "10"]),
+        (["--watch", "1m", "g"], ["--watch", "1m", "g"]),
+        (["-w", "billing"], ["--watch=5s", "billing"]),
+        (["-w=2s"], ["--watch=2s"]),
+        (["--all", "-A"], ["--all-groups", "--all-groups"]),
+        (["--sort", "-lag"], ["--sort", "-lag"]),
+        (["--committed"], ["--read-committed"]),
+    ],
+)
+def test_values_left_out_and_other_names(typed: list[str], spelled: list[str]) -> None:
+    known = {"watch": MAYBE, "all-groups": "no", "sort": YES, "read-committed": "no"}
+    assert spell_out(typed, known) == spelled
+
+
+def test_kafkas_form_wants_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = call(capsys, "-b", "h:1", "--describe", "--all-groups", "--watch")
+    assert (refused.status, refused.err) == (2, "Error: Option watch requires an argument\n")
+
+
+def test_a_duration_is_a_time_before_now() -> None:
+    assert time_ms("2h", 7_200_000) == time_ms("now-2h", 7_200_000) == time_ms("PT2H", 7_200_000)
+    assert time_ms("1d12h", 129_600_000) == 0
+    for text in ("h", "2x", "now-", "2 h", ""):
+        with pytest.raises(UsageError):
+            time_ms(text, 0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["-v"], "-v is --verbose, an option of commands"),
+        (["reset", "g", "-t", "t", "--to", "500"], "--to-offset 500 is an offset"),
+        (["reset", "g", "-t", "t", "--to", "yesterday"], "Unparseable date: 'yesterday'"),
+        (["reset", "g", "-t", "t", "--to", "latest", "--to-earliest"], "exclude each other"),
+        (["list", "--limit", "0"], "--limit takes a whole number from 1 on, not '0'"),
+        (["list", "--sort", "group,state"], "--sort takes one column."),
+        (["list", "--timeout", "5"], "a bare number is ms: --timeout 5s is 5 seconds."),
+    ],
+)
+def test_what_is_said(
+    argv: list[str], said: str, unreachable: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = call(capsys, *argv, "-b", "h:1") if argv != ["-v"] else call(capsys, *argv)
+    assert result.status != 0 and said in result.err
+
+
+LISTED = Listing(
+    [GroupListing(name, "classic", "Stable", "consumer", 1) for name in ("a", "b", "group")], []
+)
+
+
+@pytest.mark.parametrize(
+    ("argv", "out"),
+    [
+        (["list", "-q"], "a\nb\ngroup\n"),
+        (["ls", "-o", "name", "--limit", "2"], "a\nb\n"),
+        (["list", "--sort", "-group", "-q"], "group\nb\na\n"),
+        (["list", "--no-headers", "--columns", "group,state"], None),
+        (["list", "group", "-q"], "group\n"),
+        (["--list", "--limit", "2"], "a\nb\n"),
+        (["--list", "--state", "--no-headers", "--limit", "1"], None),
+        (["list", "--no-headers", "-o", "csv", "--limit", "1"], "a,classic,Stable,consumer,1\n"),
+    ],
+)
+def test_parts_of_a_table(
+    argv: list[str], out: str | None, canned: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    canned(listing__list_groups=LISTED)
+    result = call(capsys, "-b", "h:1", *argv)
+    assert (result.status, result.err) == (0, "")
+    assert "GROUP" not in result.out
+    if out is not None:
+        assert result.out == out
+    else:
+        assert result.out.split()[:2] == ["a", "Stable"] or result.out.split()[0] == "a"
