@@ -28,6 +28,9 @@ from kgtool.protocol import codes
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.cluster.permissions import Operations, Permissions, permissions
+from kgtool.queries.doctor.examine import WITHIN_MS, Diagnosis, diagnose
+from kgtool.queries.doctor.facts import DoctorOptions
+from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import describe_with_type, is_subscribed
 from kgtool.queries.log.expiry import (
     SLACK_MS,
@@ -40,7 +43,7 @@ from kgtool.queries.log.expiry import (
 )
 from kgtool.queries.log.removals import GroupPast, group_past
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
-from kgtool.retention.rules import GroupSnapshot
+from kgtool.retention.rules import TYPE_CLASSIC, TYPE_CONSUMER, GroupSnapshot
 
 
 class TopicUse(NamedTuple):
@@ -84,6 +87,8 @@ class Explanation(NamedTuple):
     past: GroupPast | None
     missing: list[Missing]
     errors: list[ItemError]
+    findings: list[Finding]
+    """What ``doctor`` finds of the group, the worst first."""
 
     @property
     def exists(self) -> bool:
@@ -115,11 +120,12 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
     rules = None if isinstance(node, KgError) else (yield from rules_of(cluster, [node]))[node]
     broker = rules if isinstance(rules, BrokerRules) else None
     questions = [Question.of(description, committed[group])] if exists else []
-    expiries, past, (delete_refusal, offset_refusals) = yield from gather(
+    expiries, past, (delete_refusal, offset_refusals), diagnosis = yield from gather(
         [
             find_expiries(cluster, questions, now_ms),
             _past(cluster, description, broker, now_ms),
             _refusals(cluster, description, values),
+            _diagnose(cluster, description, now_ms),
         ]
     )
     # OffsetFetch leaves out topics that may not be seen; the log has them.
@@ -132,6 +138,8 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         target = Target(broker=node) if broker.is_kafka else Target()
         errors.append(ItemError.of(broker.error, target))
     errors += expiries.errors
+    said = {error.name for error in (*errors, description.error) if error is not None}
+    errors += [error for error in diagnosis.errors if error.name not in said]
     if isinstance(past, KgError):
         errors.append(ItemError.of(denied_log(past), Target(topic=TOPIC)))
     expiry: GroupExpiry | None = expiries.groups.get(group)
@@ -153,6 +161,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         past if isinstance(past, GroupPast) else None,
         _missing_acls(description, names, allowed, broker),
         list(dict.fromkeys(errors)),
+        diagnosis.findings,
     )
 
 
@@ -167,6 +176,16 @@ def _split(
     values = {p: v for p, v in sorted(committed.items()) if isinstance(v, CommittedOffset)}
     failed = [(p, v) for p, v in committed.items() if isinstance(v, KgError)]
     return values, [ItemError.of(error, Target(group, *p)) for p, error in failed]
+
+
+def _diagnose(cluster: Cluster, description: GroupDescription, now_ms: int) -> Operation[Diagnosis]:
+    """Find what ``doctor`` finds of the group; nothing of one that is gone."""
+    if description.error is not None and description.error.code == codes.GROUP_ID_NOT_FOUND:
+        return Diagnosis([], 0, 0, False, [])
+    group, kind = description.group, description.type
+    options = DoctorOptions(now_ms, WITHIN_MS, False, lambda _name: None)
+    kinds = {group: kind} if kind in (TYPE_CLASSIC, TYPE_CONSUMER) else {}
+    return (yield from diagnose(cluster, [group], kinds, options))
 
 
 def _topic_names(description: GroupDescription, values: Iterable[TopicPartition]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The columns of ``list``, ``describe`` and ``explain``."""
+"""The columns of ``list``, ``describe``, ``doctor`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -271,8 +271,18 @@ EXPLAIN_REMOVAL = machine(
     expires_at_ms="integer?",
     latency_ms="integer?",
 )
+DOCTOR = (
+    Column("finding", json="string"),
+    Column("severity", json="string", words=("problem", "warning", "note")),
+    *machine(group="string?", topic="string?", partition="integer?", broker="integer?"),
+    *machine(message="string", evidence="object", fix="string?"),
+)
+FINDINGS = machine(finding="string", title="string", meaning="string")
+"""Of ``doctor --findings``."""
+
 EXPLAIN = (
     GROUP,
+    Column("findings", json="rows", inner=DOCTOR),
     Column("exists", json="boolean"),
     TYPE,
     *machine(state="string?", state_since_ms="integer?", protocol_type="string?"),

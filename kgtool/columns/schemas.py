@@ -70,7 +70,7 @@ RESULTS: dict[str, Results] = {
     "coordinator": Results({"groups": tools.COORDINATOR}),
     "export": Results({"folder": tools.EXPORT}),
     "analyze": Results({}, is_open=True),
-    "doctor": Results({"findings": tools.DOCTOR, "kinds": tools.FINDINGS}),
+    "doctor": Results({"findings": groups.DOCTOR, "kinds": groups.FINDINGS}),
     "keep": Results({"offsets": changes.KEEP}),
     "remove-members": Results({"members": changes.MEMBERS}),
     "context": Results({"contexts": tools.CONTEXTS, "context": tools.CONTEXT}),

@@ -101,17 +101,6 @@ PEEK = (
 )
 PEEK_TEXT = shown(PEEK, "is_next offset timestamp_ms key headers value")
 
-# -- doctor ---------------------------------------------------------------------------------------
-
-DOCTOR = (
-    Column("finding", json="string"),
-    Column("severity", json="string", words=("problem", "warning", "note")),
-    *machine(group="string?", topic="string?", partition="integer?", broker="integer?"),
-    *machine(message="string", evidence="object", fix="string?"),
-)
-FINDINGS = machine(finding="string", title="string", meaning="string")
-"""Of ``doctor --findings``."""
-
 # -- request --------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,8 +115,13 @@ def test_the_seeded_world(seeded: Seeded, said: Said, capsys: pytest.CaptureFixt
 
 
 def test_the_evidence_is_kafkas(
-    seeded: Seeded, said: Said, capsys: pytest.CaptureFixture[str]
+    seeded: Seeded,
+    said: Said,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    time.sleep(10)  # the least idle time that doctor suggests
     result = call(capsys, "doctor", "-o", "json", "--bootstrap-server", seeded.cluster.bootstrap)
     at = {(g, t, p): (offset, end) for g, t, p, offset, end in said}
     for row in rows_of(result):
@@ -132,7 +138,12 @@ def test_the_evidence_is_kafkas(
                 "family": "console-consumer-*",
                 "groups": len(names),
                 "offsets": sum(group in names for group, *_ in said),
+                "idle_groups": len(names),
             }
+            # On the cluster that made the finding its command finds what it says.
+            monkeypatch.chdir(tmp_path)
+            plan = call(capsys, *shlex.split(row["fix"])[1:], "-o", "json")
+            assert {item["group"] for item in plan.json["results"]} == names
         else:
             # Open since the world was seeded, and it may stay so for a day.
             assert evidence["transactional_id"] == "transfers-open"

@@ -411,10 +411,35 @@ def test_its_command_ends_it(past: Past, kind: str, number: int) -> None:
     first, *_ = clients.wait_for(
         lambda: [row for row in past.found(kind, *seen.look) if row["fix"]], kind, 60.0
     )
+    explained(past, first)
     past.type(first, **seen.choice)
     if seen.ends:
         clients.wait_for(lambda: not past.found(kind, *seen.look), f"the end of {kind}")
     assert seen.is_well()
+
+
+def explained(past: Past, row: dict[str, Any]) -> None:
+    """``explain`` of a finding's group has the finding, and says to type its command.
+
+    Nothing else that it says to type changes what the finding is not about.
+    """
+    if row["group"] is None:
+        return
+    at = ("--bootstrap-server", past.bootstrap)
+    (told,) = past.run("explain", "--group", row["group"], "-o", "json", *at).json["results"]
+    kinds = [(one["finding"], one["topic"], one["partition"]) for one in told["findings"]]
+    if row["finding"] == "retention-gap":  # of another --within
+        assert kinds == [("expiring", None, None)]
+        return
+    assert (row["finding"], row["topic"], row["partition"]) in kinds
+    typed = [shlex.split(line) for line in told["next"]]
+    fix = shlex.split(row["fix"])
+    assert [word for word in fix if word not in at] in typed or fix in typed
+    fixes = {one["fix"] for one in told["findings"]}
+    for words in typed:
+        is_fix = any(fix is not None and shlex.join(words) in fix for fix in fixes)
+        is_harmless = words[1] in ("describe", "keep", "history") or "--dry-run" in words
+        assert is_fix or is_harmless or words == fix, words
 
 
 def test_no_command_is_left_out() -> None:

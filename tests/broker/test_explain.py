@@ -87,10 +87,15 @@ def test_an_empty_group_and_then_none(cluster: Sandbox, kgtool: Kgtool) -> None:
     assert (gone["exists"], gone["state"], gone["offsets"]) == (False, None, [])
     removed = {(item["topic"], item["cause"]) for item in gone["removals"]}
     assert {(held, "explicit"), (left, "explicit")} <= removed
+    # kgtool has deleted it: its undo brings it back, and is not named any more then.
+    (undo,) = [line for line in gone["next"] if "kgtool undo" in line]
+    assert gone["next"] == [undo]
     text = kgtool("explain", group)
     assert f"Group {group} does not exist any more" in text.out
     assert "or its topic, was deleted" in text.out
     assert text.status == 0
+    assert kgtool(*undo.split()[1:], "--yes").status == 0
+    assert explained(kgtool, group)["next"] == row["next"]
 
 
 def test_one_offset_that_was_deleted(cluster: Sandbox, kgtool: Kgtool) -> None:
@@ -102,6 +107,9 @@ def test_one_offset_that_was_deleted(cluster: Sandbox, kgtool: Kgtool) -> None:
     (item,) = row["removals"]
     assert (item["topic"], item["partition"], item["cause"]) == (left, 0, "explicit")
     assert [offset["topic"] for offset in row["offsets"]] == [held]
+    (undo,) = [line for line in row["next"] if "kgtool undo" in line]
+    assert kgtool(*undo.split()[1:], "--yes").status == 0
+    assert clients.committed(cluster.bootstrap, group) == {(held, 0): 0, (left, 0): 0}
 
 
 def test_a_group_that_never_was(cluster: Sandbox, kgtool: Kgtool) -> None:
@@ -134,7 +142,7 @@ def test_printed_commands_mean_their_group_in_a_shell(cluster: Sandbox, kgtool: 
         check=True,
         text=True,
     )
-    commands = ("keep", "reset-offsets", "delete")
+    commands = ("keep", "describe", "delete")
     assert told.stdout.count(f"--group\0{group}\0") == len(commands) == len(printed.splitlines())
     argv = told.stdout.split("\0")
     assert kgtool(*argv[:3], "--dry-run").status == 0

@@ -181,3 +181,25 @@ def test_what_waits_says_until_when() -> None:
 )
 def test_generated_names(name: str, expected: str | None) -> None:
     assert family(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (("commit", "subscribed"), "delete-offsets"),
+        (("subscribed", "subscribed"), "not"),
+        ((None, "subscribed"), "left"),
+    ],
+)
+def test_a_regular_expression_is_what_the_log_has_it_resolved_to(
+    rules: tuple[str | None, ...], said: str
+) -> None:
+    """Stands for: unknown here, and known to doctor and delete-offsets. Sibling: unknown there."""
+    some = [offset()._replace(expiry=Expiry(None, None, rule)) for rule in rules]
+    found = facts(*some, state="Stable")
+    member = found.description.members[0]._replace(subscribed_regex="^t1$")
+    found = found._replace(description=found.description._replace(members=(member,)))
+    assert action(found, unsubscribed=True) == said
+    assert [o.topic for item in judge(found, unsubscribed=True).items for o in item.offsets] == (
+        ["t0"] if said == "delete-offsets" else []
+    )

@@ -455,12 +455,46 @@ def test_piles(name: str, count: int, severity: str | None) -> None:
     assert found(*alive) == {}
 
 
+def idle_for(groups: Sequence[GroupOffsets], *ms: int) -> dict[str, CommitTimes]:
+    """When each group committed last; the times are used in turn."""
+    at = TopicPartition("orders", 0)
+    return {
+        each.description.group: CommitTimes({at: CommitTime(NOW - ms[n % len(ms)])}, None)
+        for n, each in enumerate(groups)
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "idle", "said"),
+    [
+        ("made-{}", (3 * DAY,), ("2d", 20, "")),
+        ("made-{}", (3 * DAY, HOUR), ("2d", 10, ", 10 of them idle for 2d")),
+        ("made-{}", (50 * 60_000,), ("10m", 20, "")),
+        ("made-{}", (90_000, 20_000), ("1m", 10, ", 10 of them idle for 1m")),
+        ("made-{}", (2_000,), (None, 0, ", none of them known to be idle for 10s")),
+        ("shard-{}", (3 * DAY,), ("2d", 20, "")),
+        ("shard-{}", (DAY,), (None, 0, ", none of them known to be idle for 2d")),
+        ("made-{}", (), (None, 0, ", none of them known to be idle for 10s")),
+    ],
+)
+def test_the_advice_for_a_pile_finds_what_it_says(
+    name: str, idle: tuple[int, ...], said: tuple[str | None, int, str]
+) -> None:
+    """Stands for: a command whose conditions nothing meets. Siblings: some, none, unknown times."""
+    groups = [group(name.format(number)) for number in range(20)]
+    pile = found(*groups, times=idle_for(groups, *idle) if idle else {})["piling-up"]
+    step, count, end = said
+    assert pile.evidence["idle_groups"] == count
+    assert pile.detail.endswith(f"20 offsets{end}")
+    assert (pile.fix[pile.fix.index("--idle") + 1] if pile.fix else None) == step
+
+
 def test_a_glob_means_the_family_alone() -> None:
     """What is deleted is what was counted, whatever else the names hold."""
     from fnmatch import fnmatchcase
 
     groups = [group(f"a[b]?c-{number}") for number in range(20)]
-    fix = found(*groups)["piling-up"].fix
+    fix = found(*groups, times=idle_for(groups, 3 * DAY))["piling-up"].fix
     glob = fix[fix.index("--match") + 1]
     assert all(fnmatchcase(g.description.group, glob) for g in groups)
     assert not fnmatchcase("abxc-1", glob)

@@ -21,6 +21,7 @@ from kgtool.changes.cleanup.plan_file import (
 from kgtool.model import TopicPartition
 from kgtool.queries.groups.describe import is_subscribed
 from kgtool.retention.generated_names import family
+from kgtool.retention.rules import RULE_COMMIT
 from kgtool.text import moment, span
 
 UNSUBSCRIBED = "unsubscribed"
@@ -125,6 +126,20 @@ def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     if decision.items and pending:
         return Decision(left_out=(LeftOut(group, "a transaction is about to change its offsets"),))
     return decision
+
+
+def why_kept(facts: GroupFacts, criteria: Criteria) -> str:
+    """Return the first condition that a group, about which all is known, does not meet."""
+    group, offsets = facts.description, facts.offsets.values()
+    if criteria.generated and family(group.group) is None:
+        return "without a generated name"
+    if criteria.is_about_offsets:
+        return "without such offsets" if criteria.idle_ms is None else "without such idle offsets"
+    if not group.is_empty:
+        return "with members"
+    if criteria.no_lag and any(each.lag for each in offsets):
+        return "with a lag"
+    return f"used within {span(criteria.idle_ms or 0)}"
 
 
 def _problem(facts: GroupFacts) -> str | None:
@@ -250,6 +265,10 @@ def _offset_problem(
     subscribed: bool | None = False
     if not facts.description.is_empty:
         subscribed = is_subscribed(facts.description.members, partition.topic)
+        by_regex = any(member.subscribed_regex for member in facts.description.members)
+        if subscribed is None and by_regex and offset.expiry.rule is not None:
+            # The log has what the regular expression is resolved to.
+            subscribed = offset.expiry.rule != RULE_COMMIT
     if criteria.orphaned and offset.problem is not None:
         if offset.problem in _GONE or subscribed is False:
             return offset.problem

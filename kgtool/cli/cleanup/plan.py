@@ -10,7 +10,8 @@ from typing import Any
 
 from kgtool.changes.cleanup import commit_times_file, plan_file
 from kgtool.changes.cleanup.commit_times_file import KnownTimes
-from kgtool.changes.cleanup.criteria import Criteria
+from kgtool.changes.cleanup.criteria import Criteria, why_kept
+from kgtool.changes.cleanup.facts import GroupFacts
 from kgtool.changes.cleanup.plan import make_plan
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem
 from kgtool.cli.options.group_selection import Selection, choose
@@ -80,11 +81,23 @@ def make(
         output.note(f"Warning: {said}")
     if output.errors and not made.read:
         return  # no group could be read: an older plan is kept
-    if out is not None:
+    if not plan.items:
+        output.note(nothing_to_do(made.looked_at, plan.left_out, criteria))
+    elif out is not None:
         plan_file.write(plan, out)
         output.note(WRITTEN.format(out))
-    elif plan.items:
+    else:
         output.note("Nothing was written: --out PLAN.json saves it.")
+
+
+def nothing_to_do(
+    looked_at: Sequence[GroupFacts], left_out: Iterable[LeftOut], criteria: Criteria
+) -> str:
+    """Return why there is no plan to write, by which condition kept how many groups."""
+    skipped = {each.group for each in left_out}
+    kept = Counter(why_kept(f, criteria) for f in looked_at if f.description.group not in skipped)
+    said = ", ".join(f"{count} {why}" for why, count in kept.most_common(REASONS))
+    return "No plan was written: nothing meets the conditions" + (f" ({said})." if said else ".")
 
 
 def read_times(path: Path | None) -> KnownTimes | None:

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import Any, NamedTuple
 
 from kgtool.cli.app import exits
+from kgtool.cli.describe.findings import FixConnection, finding_row, fix_connection, fix_of
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import (
-    cluster_options,
-    given_connection,
-    group_options,
-    no_cluster,
-    open_session,
-)
+from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
 from kgtool.cli.options.types import OneOf, duration
 from kgtool.cli.output import terminal
-from kgtool.cli.output.errors import place, sentence
+from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
 from kgtool.clock import now_ms
-from kgtool.columns.tools import DOCTOR, FINDINGS
+from kgtool.columns.groups import DOCTOR, FINDINGS
 from kgtool.config import Settings
-from kgtool.config.logins import PasswordLogin
-from kgtool.model import ItemError, Target, TopicSpec
+from kgtool.model import ItemError, TopicSpec
 from kgtool.queries.doctor import examine
 from kgtool.queries.doctor.examine import Diagnosis
 from kgtool.queries.doctor.facts import SETTLE_S
 from kgtool.queries.doctor.finding import KINDS, SEVERITIES, Finding
 from kgtool.retention.generated_names import family
-from kgtool.text import addresses, counted, escape, shell_word
+from kgtool.text import counted, escape, shell_word
 
 NEVER = "none"
 MOST = 20
@@ -44,21 +35,6 @@ WIDTH = 80
 _TARGET, _DETAIL = 36, 40
 """A longer name has a line of its own, and so has a detail with less room."""
 _COLORS = {"problem": terminal.RED, "warning": terminal.ORANGE, "note": terminal.BOLD}
-YOU = "User:YOU"
-
-
-class FixConnection(NamedTuple):
-    """What the suggested commands need to reach the cluster.
-
-    ``own``: the options that were typed, for kgtool. Kafka's tools know neither contexts nor the
-    environment: they get the ``brokers`` and the file (``config``). ``principal``: the login's,
-    if the configuration has it.
-    """
-
-    own: tuple[str, ...]
-    brokers: str
-    config: str | None
-    principal: str
 
 
 @declare(
@@ -121,7 +97,7 @@ def command(
     if selection.is_given:
         selection.check("doctor")
     selection.predicate()
-    connection = _connection(settings)
+    connection = fix_connection(settings)
     found = _examine(settings, output, selection, within)
     found = found._replace(findings=[f for f in found.findings if f.kind not in ignored])
     _show(output, found, connection)
@@ -129,21 +105,6 @@ def command(
     until = -1 if fail_on == NEVER else SEVERITIES.index(fail_on)
     is_found = any(SEVERITIES.index(each.severity) <= until for each in found.findings)
     return exits.FOUND if is_found else status
-
-
-def _connection(settings: Settings) -> FixConnection:
-    """Return how the suggested commands reach the cluster, and this login's principal."""
-    given = given_connection()
-    given.pop("timeout", None)
-    own = (word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value))
-    brokers, config = addresses(settings.bootstrap), given.get("command_config")
-    security, principal = settings.security, YOU
-    login = security.sasl.login if security is not None and security.sasl is not None else None
-    if security is None:
-        principal = "User:ANONYMOUS"
-    elif isinstance(login, PasswordLogin) and not login.is_token:
-        principal = f"User:{login.username}"
-    return FixConnection(tuple(own), brokers, config, principal)
 
 
 def _examine(settings: Settings, output: Output, selection: Selection, within_ms: int) -> Diagnosis:
@@ -180,7 +141,7 @@ def _report_errors(output: Output, errors: Sequence[ItemError]) -> None:
 
 def _show(output: Output, found: Diagnosis, connection: FixConnection) -> None:
     for finding in found.findings:
-        output.row(_row(finding, connection))
+        output.row(finding_row(finding, connection))
     _report_errors(output, [error for error in found.errors if error not in output.errors])
     output.done += found.groups + (found.is_whole and found.brokers > 0)
     if output.is_text:
@@ -188,40 +149,6 @@ def _show(output: Output, found: Diagnosis, connection: FixConnection) -> None:
         if found.findings:
             output.text(_page(output, found.findings, connection))
         output.text(_summary(found, len(output.errors)))
-
-
-def fix_of(finding: Finding, connection: FixConnection) -> tuple[str, ...]:
-    """Return the words of a finding's command line, ready to be run; empty: there is none."""
-    if not finding.fix:
-        return ()
-    program, *rest = finding.fix
-    if program == "kgtool":
-        return (*finding.fix, *connection.own)
-    # A login that lacks an ACL can't add it.
-    config = "ADMIN.properties" if program == "kafka-acls.sh" else connection.config
-    reach = ["--bootstrap-server", connection.brokers]
-    if connection.config is not None:
-        reach += ["--command-config", str(config)]
-    who = [connection.principal if word == YOU else word for word in rest]
-    return (program, *reach, *who)
-
-
-def _row(finding: Finding, connection: FixConnection) -> dict[str, Any]:
-    return build_row(
-        finding,
-        DOCTOR,
-        finding=finding.kind,
-        message=_message(finding),
-        evidence=dict(finding.evidence),
-        fix=shlex.join(fix_of(finding, connection)) or None,
-    )
-
-
-def _message(finding: Finding) -> str:
-    title, _ = KINDS[finding.kind]
-    where = place(Target(finding.group, finding.topic, finding.partition, finding.broker))
-    parts = [title[0].upper() + title[1:], where, finding.detail]
-    return ": ".join(part for part in parts if part) + "."
 
 
 # ---------------------------------------------------------------------------------------------

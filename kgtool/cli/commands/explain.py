@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kgtool.changes.explain import Explanation, TopicUse, explain_group
+from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.describe import expiry as expiry_of
+from kgtool.cli.describe.findings import FixConnection, finding_row, fix_connection, message_of
+from kgtool.cli.describe.next_commands import next_commands, removed_by
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
@@ -28,6 +31,7 @@ from kgtool.columns.groups import (
 from kgtool.config import Settings
 from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
 from kgtool.text import counted, escape, moment, shell_word
@@ -88,11 +92,14 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
     with open_session(settings) as session:
         groups = choose_in_order(session, output, selection, EXPLAIN)
         output.page()
+        connection = fix_connection(settings)
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))
+            undo = removed_by(found, journal_folder(), session.cluster_id)
+            following = partial(next_commands, found, connection, undo)
             output.text("\n" if number else "", end="")
-            output.text(_text(found, now_ms(), output.table_width), end="")
-            output.row(_row(found))
+            output.text(_text(found, now_ms(), output.table_width, following), end="")
+            output.row(_row(found, connection, following()))
             error = found.description.error
             if error is not None and not found.was_there:
                 output.failed(error)
@@ -115,61 +122,16 @@ def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------
-# What to type next
-
-
-def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote) -> list[str]:
-    """Return commands for the state of the group, the most likely one first."""
-    group, name = found.description, quote(found.description.group)
-    commands = []
-    for acl in found.missing:
-        kind = acl.resource_type
-        where = "--cluster" if kind == "cluster" else f"--{kind} {quote(acl.resource)}"
-        what = "".join(part.capitalize() for part in acl.operation.split("_"))
-        commands.append(
-            f"kafka-acls.sh --add --allow-principal User:YOU --operation {what} {where}"
-        )
-    if not found.exists:
-        return [*commands, *_next_of_absent(found, name)]
-    if group.is_empty:
-        # keep leaves alone what a transaction is about to change.
-        if any(e.expires_at_ms is not None and not e.is_pending for e in found.expiries.values()):
-            is_classic = group.type in (None, r.TYPE_CLASSIC)
-            join = " --join" if group.protocol_type and is_classic else ""
-            commands.append(f"kgtool keep --group {name}{join}")
-        if found.committed and found.reset_refusal is None:
-            commands.append(f"kgtool reset-offsets --group {name} --all-topics --to-earliest")
-        if found.delete_refusal is None:
-            commands.append(f"kgtool delete --group {name}")
-    else:
-        commands.append(f"kgtool describe --group {name} --members --verbose")
-        for use in found.topics:
-            if use.offsets and use.subscribed is False and use.refusal is None:
-                topic = quote(use.topic)
-                commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
-    return commands
-
-
-def _next_of_absent(found: Explanation, name: str) -> list[str]:
-    error = found.description.error
-    if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
-        return [f"kgtool doctor --group {name}"]
-    if not found.was_there:
-        return ["kgtool list"]
-    reset = f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create"
-    return ["kgtool history", reset]
-
-
-# ---------------------------------------------------------------------------------------------
 # JSON
 
 
-def _row(found: Explanation) -> dict[str, Any]:
+def _row(found: Explanation, connection: FixConnection, following: list[str]) -> dict[str, Any]:
     """Return the row of the machine formats; None where unknown."""
     group, broker, past = found.description, found.broker, found.past
     times = [e.expires_at_ms for e in found.expiries.values() if e.expires_at_ms is not None]
     return {
         "group": group.group,
+        "findings": [finding_row(finding, connection) for finding in found.findings],
         "exists": found.exists,
         "type": group.type,
         "state": group.state if found.exists else None,
@@ -204,7 +166,7 @@ def _row(found: Explanation) -> dict[str, Any]:
         "removals": [build_row(item, EXPLAIN_REMOVAL) for item in past.removals] if past else None,
         "removals_since_ms": past.begin_ms if past else None,
         "missing_acls": [acl._asdict() for acl in found.missing],
-        "next": next_commands(found),
+        "next": following,
     }
 
 
@@ -216,20 +178,24 @@ def _action(error: ItemError | None) -> dict[str, Any]:
 # Text
 
 
-def _text(found: Explanation, now_ms: int, width: int | None) -> str:
+def _text(
+    found: Explanation, now_ms: int, width: int | None, following: Callable[..., list[str]]
+) -> str:
     """Return the text format.
 
     :param width: columns of the terminal; None: nothing is cut or folded.
+    :param following: returns what to type next.
     """
     sections = [
         fold(_head(found, now_ms), width),
+        fold(_section("Findings", map(_finding, found.findings)), width),
         _members(found.description, width),
         _topics(found, width),
         _expiry(found, now_ms, width),
         fold(_actions(found), width),
         _past(found, width),
         _missing(found),
-        _section("Next", map(escape, next_commands(found, shell_word))),
+        _section("Next", map(escape, following(quote=shell_word))),
     ]
     return "\n".join(section for section in sections if section)
 
@@ -253,6 +219,10 @@ def _head(found: Explanation, now_ms: int) -> str:
     since = found.snapshot.state_since_ms if found.snapshot is not None else None
     for_ = "" if since is None else f" since {moment(since)} ({duration(max(now_ms - since, 0))})"
     return f"Group {name} {what}, {group.state}{for_}{where}.\n"
+
+
+def _finding(finding: Finding) -> str:
+    return f"{finding.severity.upper()} {finding.kind}: {escape(message_of(finding))}"
 
 
 def _absence(found: Explanation) -> str:

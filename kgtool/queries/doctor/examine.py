@@ -24,9 +24,13 @@ from kgtool.queries.doctor.members import find_in_members, find_lost, find_piles
 from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
 from kgtool.queries.doctor.transactions import find_pending_transactions
 from kgtool.retention import rules as r
-from kgtool.text import counted, listed
+from kgtool.text import DAY_MS, counted, listed
 
 __all__ = ["KINDS", "SEVERITIES", "DoctorOptions", "Diagnosis", "Finding", "diagnose"]
+
+
+WITHIN_MS = 2 * DAY_MS
+"""Offsets that expire within this time are findings, unless another is asked for."""
 
 
 class Diagnosis(NamedTuple):

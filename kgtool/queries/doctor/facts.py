@@ -76,6 +76,14 @@ class Facts(NamedTuple):
         times = self.times.get(row.group)
         return None if not isinstance(times, CommitTimes) else times.at.get(row.topic_partition)
 
+    def idle_ms(self, group: str) -> int | None:
+        """Return for how long a group with offsets has not been used, at least; None: unknown."""
+        times = self.times.get(group)
+        if not isinstance(times, CommitTimes) or not (times.at or times.before_ms):
+            return None
+        commits = (at.at_ms for at in times.at.values())
+        return self.options.now_ms - max(*commits, times.before_ms or 0, times.changed_ms or 0)
+
     def expiry(self, row: OffsetRow) -> Expiry | None:
         """Return when a row expires; None where it was not asked for, or was deleted."""
         known = self.expiries.groups.get(row.group)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from kgtool.text import DAY_MS
 
 PROBLEM, WARNING, NOTE = "problem", "warning", "note"
 SEVERITIES = (PROBLEM, WARNING, NOTE)
 """``problem``: data is lost or unreachable, or is about to be read twice; ``warning``: it may
 become a problem, or lags are wrong; ``note``: good to know, nothing is wrong."""
 
-IDLE = "2d"
-"""Idle time in suggested cleanups: long enough for daily jobs, and well within the retention, after
-which brokers delete offsets by themselves."""
+IDLE = {
+    "2d": 2 * DAY_MS,
+    "1d": DAY_MS,
+    "6h": DAY_MS // 4,
+    "1h": DAY_MS // 24,
+    "10m": 600_000,
+    "1m": 60_000,
+    "10s": 10_000,
+}
+"""Idle times in suggested cleanups, in ms: the first is long enough for daily jobs, and well within
+the retention, after which brokers delete offsets by themselves; the others are for what nobody
+starts again."""
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "broker-down": (
@@ -122,6 +133,15 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 """Each kind with its title and why it matters, in the order of the page. Scripts look for the
 keys, so they never change."""
+
+
+def idle_step(idle_ms: Iterable[int | None], steps: Sequence[str] = tuple(IDLE)) -> str | None:
+    """Return the longest step for which any of some groups has been idle; None: for none of them.
+
+    :param idle_ms: for how long each has been idle at least; None where that is unknown.
+    """
+    longest = max((ms for ms in idle_ms if ms is not None), default=0)
+    return next((step for step in steps if IDLE[step] <= longest), None)
 
 
 class Finding(NamedTuple):

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 from kgtool.model import GroupDescription, GroupOffsets, Member
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.doctor.facts import SETTLE_S, Facts, is_behind, is_settled
-from kgtool.queries.doctor.finding import IDLE, NOTE, PROBLEM, WARNING, Finding, file_name
+from kgtool.queries.doctor.finding import (
+    IDLE,
+    NOTE,
+    PROBLEM,
+    WARNING,
+    Finding,
+    file_name,
+    idle_step,
+)
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.text import counted
 
@@ -27,9 +35,8 @@ def find_lost(facts: Facts) -> Iterator[Finding]:
         if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
             size = facts.brokers.offsets_topic.size
             number = offsets_partition(group, size) if size else None
-            where = f", which belongs in partition {number} of {size}" if size else ""
             evidence = {"offsets_partition": number, "of": size or None}
-            detail = f"listed, and unknown to its coordinator{where}"
+            detail = f"its name's partition is {number} of {size}" if size else "it is listed"
             yield Finding("unknown-to-coordinator", PROBLEM, detail, evidence, group=group)
 
 
@@ -117,13 +124,28 @@ def find_piles(facts: Facts) -> Iterator[Finding]:
     for piles, severity in ((made, WARNING), (alike, NOTE)):
         for family, groups in sorted(piles.items()):
             if len(groups) >= PILE:
-                yield _pile(family, groups, severity)
+                yield _pile(facts, family, groups, severity)
 
 
-def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding:
+def _pile(facts: Facts, family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding:
     offsets = sum(row.current_offset is not None for found in groups for row in found.rows)
     detail = f"{family}: {counted(len(groups), 'group')} without members, {offsets} offsets"
-    evidence = {"family": family, "groups": len(groups), "offsets": offsets}
+    # Nobody starts a generated name again; what is only alike may be a job that runs every day.
+    steps = tuple(IDLE) if severity == WARNING else tuple(IDLE)[:1]
+    times = [
+        facts.idle_ms(found.description.group)
+        for found in groups
+        if any(row.current_offset is not None for row in found.rows)
+    ]
+    idle = idle_step(times, steps)
+    count = sum(ms is not None and ms >= IDLE[idle] for ms in times) if idle is not None else 0
+    if idle is None:
+        detail += f", none of them known to be idle for {steps[-1]}"
+    elif count < len(groups):
+        detail += f", {count} of them idle for {idle}"
+    evidence = {"family": family, "groups": len(groups), "offsets": offsets, "idle_groups": count}
+    if idle is None:
+        return Finding("piling-up", severity, detail, evidence)
     # A family's name may contain what a glob would take for a wildcard.
     glob = re.sub(r"[\[?]", "[\\g<0>]", family)
     out = file_name(family, "groups")
@@ -137,7 +159,7 @@ def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding
         "Empty",
         *(("--generated",) if severity == WARNING else ()),
         "--idle",
-        IDLE,
+        idle,
         "--out",
         out,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
 from kgtool.queries.doctor.facts import Facts, is_abandoned
-from kgtool.queries.doctor.finding import IDLE, PROBLEM, WARNING, Finding, file_name
+from kgtool.queries.doctor.finding import PROBLEM, WARNING, Finding, file_name, idle_step
 from kgtool.retention.rules import RULE_COMMIT
 from kgtool.text import counted, moment
 
@@ -144,19 +144,12 @@ def topic_gone(
 ) -> Iterator[Finding]:
     """Brokers refuse OffsetDelete for deleted topics: the group is rebuilt without them."""
     topic = rows[0].topic
-    out = file_name(f"orphans-{group.group}", "orphans")
-    fix = (
-        "kgtool",
-        "cleanup",
-        "plan",
-        "--orphaned",
-        "--group",
-        group.group,
-        "--idle",
-        IDLE,
-        "--out",
-        out,
-    )
+    idle = idle_step([facts.idle_ms(group.group)])
+    fix: tuple[str, ...] = ()
+    if group.is_empty and idle is not None:
+        out = file_name(f"orphans-{group.group}", "orphans")
+        fix = ("kgtool", "cleanup", "plan", "--orphaned", "--group", group.group)
+        fix += ("--idle", idle, "--out", out)
     exists = topic in facts.topic_ids
     what = "there are fewer partitions now" if exists else "there is no such topic"
     for row in rows:
@@ -167,7 +160,7 @@ def topic_gone(
             row,
             detail,
             {**_numbers(group, row), "topic_exists": exists},
-            fix if group.is_empty else (),
+            fix,
         )
 
 
