@@ -10,6 +10,7 @@ SECTIONS = {
         "list": "Show the groups with type, state, members and coordinator.",
         "describe": "Show groups: committed offsets and lag, members, or state.",
         "lag": "Show how far groups are behind, the worst first.",
+        "top": "Show all groups on one living screen.",
         "explain": "Show why a group is as it is, what expires when, and what to do next.",
         "doctor": "Find what is wrong with groups, and the command that fixes it.",
         "peek": "Show the records around a committed offset.",

@@ -1,0 +1,1 @@
+"""``kgtool top``: all groups on one living screen (extra ``tui``: textual)."""

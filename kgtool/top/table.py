@@ -1,0 +1,161 @@
+"""The table of groups: draws only the lines on the screen, whatever the number of groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from kgtool.clock import now_ms
+from kgtool.columns import COUNT, LAG, Column
+from kgtool.text import escape
+from kgtool.top.groups import PROBLEM, Group, cells, fitting
+
+RED, ORANGE, DIM = Style(color="red"), Style(color="dark_orange"), Style(dim=True)
+BOLD, PLAIN = Style(bold=True), Style()
+CURSOR = Style(reverse=True)
+RIGHT = (COUNT, LAG)
+STALE_S = 30.0
+"""A look that is older is dim."""
+
+
+class GroupTable(ScrollView, can_focus=True):
+    """A line for each group. Colour marks only what is wrong, and what is marked."""
+
+    DEFAULT_CSS = "GroupTable { overflow-x: hidden; overflow-y: scroll; scrollbar-size: 1 1; }"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home", "move(-10000000)", show=False),
+        Binding("end", "move(10000000)", show=False),
+        Binding("enter", "open", show=False),
+    ]
+
+    class Opened(Message):
+        """A group is to be opened."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            super().__init__()
+
+    class Moved(Message):
+        """The cursor stands on another group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marked: set[str] = set()
+        self._rows: Sequence[Group] = ()
+        self._cursor = 0
+        self._columns: dict[Column, int] = {}
+
+    # -- rows and cursor --------------------------------------------------------------------
+
+    @property
+    def current(self) -> str | None:
+        """The name of the group that the cursor is on."""
+        return self._rows[self._cursor].name if self._rows else None
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of the groups on the screen."""
+        top = int(self.scroll_offset.y)
+        return [group.name for group in self._rows[top : top + max(self.size.height, 1)]]
+
+    def show_rows(self, rows: Sequence[Group]) -> None:
+        """Show other rows; the cursor stays on its group, or at the top if it stands there."""
+        name = self.current
+        self._rows = rows
+        if self._cursor and (self._cursor >= len(rows) or rows[self._cursor].name != name):
+            at = next((n for n, group in enumerate(rows) if group.name == name), self._cursor)
+            self._cursor = max(0, min(at, len(rows) - 1))
+        self.virtual_size = Size(0, len(rows))
+        self.refresh()
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by so many lines."""
+        if self._rows:
+            self._cursor = max(0, min(self._cursor + by, len(self._rows) - 1))
+            self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False)
+            self.post_message(self.Moved())
+            self.refresh()
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by a screen."""
+        self.action_move(by * max(self.size.height - 1, 1))
+
+    def action_open(self) -> None:
+        """Open the group under the cursor."""
+        if self.current is not None:
+            self.post_message(self.Opened(self.current))
+
+    def mark(self) -> None:
+        """Mark the group under the cursor, or take its mark off; go to the next."""
+        if self.current is not None:
+            self.marked ^= {self.current}
+            self.action_move(1)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on a line; a second click opens it."""
+        at = int(self.scroll_offset.y) + event.y
+        if at < len(self._rows):
+            self.action_move(at - self._cursor)
+            if event.chain == 2:
+                self.action_open()
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        """Choose the columns that fit beside the scroll bar."""
+        self._columns = fitting(self.size.width - self.styles.scrollbar_size_vertical)
+
+    def header(self) -> str:
+        """Return the line of headers, as wide as the lines below it."""
+        return "".join(
+            f" {_fit(column.header, width, column)}" for column, width in self._columns.items()
+        ).rstrip()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        at = y + int(self.scroll_offset.y)
+        if at >= len(self._rows):
+            return Strip.blank(self.size.width)
+        group = self._rows[at]
+        seconds = time.monotonic()
+        text = cells(group, seconds, now_ms())
+        is_old = group.last is None or seconds - group.last.at_s > STALE_S
+        segments = [Segment("●" if group.name in self.marked else " ", ORANGE)]
+        for column, width in self._columns.items():
+            style = _style(column.key, group, DIM if is_old else PLAIN)
+            segments.append(Segment(" "))
+            segments.append(Segment(_fit(escape(text[column.key]), width, column), style))
+        strip = Strip(segments).adjust_cell_length(self.size.width)
+        return strip.apply_style(CURSOR) if at == self._cursor else strip
+
+
+def _style(key: str, group: Group, otherwise: Style) -> Style:
+    is_wrong = any(found.severity == PROBLEM for found in group.findings)
+    if key == "findings" and (is_wrong or (group.last and group.last.error)):
+        return RED
+    if key == "loses" and group.lost_at_ms is not None:
+        return ORANGE
+    return BOLD if key == "group" and otherwise is PLAIN else otherwise
+
+
+def _fit(text: str, width: int, column: Column) -> str:
+    if len(text) > width:
+        half = (width - 1) // 2
+        is_name = column.key == "group"
+        text = f"{text[: width - 1 - half]}…{text[-half:]}" if is_name else f"{text[: width - 1]}…"
+    return text.rjust(width) if column.kind in RIGHT else text.ljust(width)
