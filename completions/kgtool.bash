@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version ;;
+        "") _kgtool_lines list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -41,6 +41,9 @@ _kgtool_options() {
             --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
             --watch --prometheus -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
+        "top") _kgtool_lines \
+            --interval -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "explain") _kgtool_lines \
             -g --group -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
@@ -255,8 +258,8 @@ _kgtool_kind() {
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
         "validate-regex ") kind="any" ;;
         "completion ") kind="words" choices="bash zsh fish" ;;
-        "man ") kind="words" choices="list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version" ;;
-        "help ") kind="words" choices="list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka" ;;
+        "man ") kind="words" choices="list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version" ;;
+        "help ") kind="words" choices="list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka" ;;
     esac
     case "$2" in
         -t|--topic) [[ -n $kind ]] || kind="topics" ;;
@@ -287,6 +290,7 @@ _kgtool_kind() {
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
         -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name" ;;
+        --interval) [[ -n $kind ]] || kind="any" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
@@ -334,7 +338,6 @@ _kgtool_kind() {
         --broker) [[ -n $kind ]] || kind="any" ;;
         --listen) [[ -n $kind ]] || kind="any" ;;
         --token-file) [[ -n $kind ]] || kind="files" ;;
-        --interval) [[ -n $kind ]] || kind="any" ;;
         --name) [[ -n $kind ]] || kind="any" ;;
         --brokers) [[ -n $kind ]] || kind="any" ;;
         --kafka-version) [[ -n $kind ]] || kind="words" choices="4.4.0 4.3.1 3.9.1" ;;

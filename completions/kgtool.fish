@@ -1,7 +1,7 @@
 # fish completion for kgtool. Made by `make docs` from the command line itself: do not edit.
 # Put it into ~/.config/fish/completions.
 
-set -g __kgtool_commands 'list' 'describe' 'lag' 'explain' 'doctor' 'peek' 'coordinator' 'diff' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'configs' 'cleanup' 'cleanup apply' 'cleanup plan' 'backup' 'restore' 'history' 'undo' 'export' 'analyze' 'context' 'context add' 'context list' 'context remove' 'context rename' 'context show' 'context use' 'request' 'validate-regex' 'exporter' 'mcp' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up' 'completion' 'man' 'help' 'version'
+set -g __kgtool_commands 'list' 'describe' 'lag' 'top' 'explain' 'doctor' 'peek' 'coordinator' 'diff' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'configs' 'cleanup' 'cleanup apply' 'cleanup plan' 'backup' 'restore' 'history' 'undo' 'export' 'analyze' 'context' 'context add' 'context list' 'context remove' 'context rename' 'context show' 'context use' 'request' 'validate-regex' 'exporter' 'mcp' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up' 'completion' 'man' 'help' 'version'
 set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by --by-duration --canary --check-interval --checkpoints --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --confirm --context --context-b --delete-config --dir --engine --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --interval --journal-copy --kafka-version --key-format --lag --like --limit --listen --map-group --map-topic --master --match --max-groups --member-id --name --only --out --output --password --plan --policy --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to --to-datetime --to-offset --token-file --topic --type --user --validate-regex --version --wait-empty --within --wrote -b -g -o -t
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
@@ -40,6 +40,7 @@ complete -c kgtool -f
 complete -c kgtool -n '__kgtool_in ""' -a list -d 'Show the groups with type, state, members and coordinator.'
 complete -c kgtool -n '__kgtool_in ""' -a describe -d 'Show groups: committed offsets and lag, members, or state.'
 complete -c kgtool -n '__kgtool_in ""' -a lag -d 'Show how far groups are behind, the worst first.'
+complete -c kgtool -n '__kgtool_in ""' -a top -d 'Show all groups on one living screen.'
 complete -c kgtool -n '__kgtool_in ""' -a explain -d 'Show why a group is as it is, what expires when, and what to do next.'
 complete -c kgtool -n '__kgtool_in ""' -a doctor -d 'Find what is wrong with groups, and the command that fixes it.'
 complete -c kgtool -n '__kgtool_in ""' -a peek -d 'Show the records around a committed offset.'
@@ -218,6 +219,15 @@ complete -c kgtool -n '__kgtool_in "lag"' -l no-color -d 'Never use colours (als
 complete -c kgtool -n '__kgtool_in "lag"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "lag"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "lag"' -a '(__kgtool_names groups)'
+complete -c kgtool -n '__kgtool_in "top"' -l interval -r -f -d 'The least time between two looks (default: 3s).'
+complete -c kgtool -n '__kgtool_in "top"' -s b -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
+complete -c kgtool -n '__kgtool_in "top"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
+complete -c kgtool -n '__kgtool_in "top"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'
+complete -c kgtool -n '__kgtool_in "top"' -l timeout -r -f -d 'How long the whole command may take: 30s (default), 2m; 500 is ms.'
+complete -c kgtool -n '__kgtool_in "top"' -s o -l output -r -f -a 'text json ndjson csv yaml name' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "top"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "top"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
+complete -c kgtool -n '__kgtool_in "top"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "explain"' -s g -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
 complete -c kgtool -n '__kgtool_in "explain"' -s b -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
 complete -c kgtool -n '__kgtool_in "explain"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
@@ -769,9 +779,9 @@ complete -c kgtool -n '__kgtool_in "sandbox up"' -l help -d 'Show this message a
 complete -c kgtool -n '__kgtool_in "completion"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "completion"' -a 'bash zsh fish'
 complete -c kgtool -n '__kgtool_in "man"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "man"' -a 'list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version'
+complete -c kgtool -n '__kgtool_in "man"' -a 'list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version'
 complete -c kgtool -n '__kgtool_in "help"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "help"' -a 'list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka'
+complete -c kgtool -n '__kgtool_in "help"' -a 'list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka'
 complete -c kgtool -n '__kgtool_in "version"' -s o -l output -r -f -a 'text json ndjson csv yaml name' -d 'The format of the results (default: text).'
 complete -c kgtool -n '__kgtool_in "version"' -l no-color -d 'Never use colours (also NO_COLOR).'
 complete -c kgtool -n '__kgtool_in "version"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
