@@ -94,7 +94,7 @@ def of_poll(errors: int, now_ms: int) -> Iterator[Metric]:
         "kgtool_errors", "Groups and partitions that could not be looked at.", [({}, errors)]
     )
     yield Metric(
-        "kgtool_last_look_timestamp_seconds", "When this was found out.", [({}, now_ms / 1000)]
+        "kgtool_last_poll_timestamp_seconds", "When this was found out.", [({}, now_ms / 1000)]
     )
 
 

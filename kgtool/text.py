@@ -51,10 +51,10 @@ def listed(items: Sequence[object], most: int, end: str = ", …") -> str:
 def counted(count: int, word: str) -> str:
     """Write a number with its noun.
 
-    >>> counted(1, "offset"), counted(3, "offset")
-    ('1 offset', '3 offsets')
+    >>> counted(1, "offset"), counted(2400, "offset")
+    ('1 offset', '2,400 offsets')
     """
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def size(number: float) -> str:

@@ -54,7 +54,7 @@ def program_page(program: Command) -> str:
         ".SH COMMANDS",
         *_table({f"kgtool-{inner.name}(1)": inner.short for inner in program.commands}),
         ".SH OPTIONS",
-        *_text("Before or behind the command:"),
+        *_text("Before or after the command:"),
         *_table(OWN_OPTIONS),
         ".SH KAFKA'S FORM",
         *_text("One action and the options of kafka-consumer-groups.sh:"),

@@ -227,7 +227,7 @@ def _gaps(files: Sequence[InputFile], offsets: OffsetSpans) -> list[str]:
             least = begins.get(file.partition, file.base_offset)
             begins[file.partition] = min(least, file.base_offset)
     gaps = [
-        f"{partition} ({end:,} to {begin - 1:,})"
+        f"{end:,}–{begin - 1:,} of log partition {partition}"
         for partition, begin in sorted(begins.items())
         for end in [max((end for _, end in offsets.get(partition, ())), default=begin)]
         if begin > end
@@ -235,7 +235,7 @@ def _gaps(files: Sequence[InputFile], offsets: OffsetSpans) -> list[str]:
     if not gaps:
         return []
     where = listed(gaps, _SHOWN, " and {} more")
-    return [f"Offsets between the last run and this one are in no input, of log partition {where}."]
+    return [f"No input contains offsets {where}, between the last run and this one."]
 
 
 def _is_run(name: str) -> bool:

@@ -14,9 +14,9 @@ from kgtool.errors import UsageError
 from kgtool.text import shown as text_of
 from kgtool.text import span
 
-NAME, PLAIN, STATUS, LAG, COUNT = "name", "plain", "status", "lag", "count"
-"""Kinds of columns: names may be shortened to fit, statuses and lags have colours, counts are
-right-aligned."""
+NAME, PLAIN, STATUS, LAG, COUNT, TEXT = "name", "plain", "status", "lag", "count", "text"
+"""Kinds of columns: names may be shortened to fit, and texts at their end; statuses and lags have
+colours where something is wrong; a status, a lag and a text are never hidden."""
 
 Json = Literal[
     "string",
@@ -59,6 +59,19 @@ class Column(NamedTuple):
     """All possible values."""
     inner: tuple[Column, ...] = ()
     """The columns of an object, or of the objects in an array."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its cells are right-aligned: counts, offsets, durations, but not times."""
+        is_time = self.key.endswith(("at_ms", "commit_ms", "since_ms"))
+        return self.kind in (LAG, COUNT) or (
+            self.kind == PLAIN and self.json.startswith(("integer", "number")) and not is_time
+        )
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is never hidden."""
+        return self.kind in (STATUS, LAG, TEXT)
 
     def cell(self, row: Row) -> str:
         """Return the cell as text: ``-`` if unknown, control characters escaped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgtool.columns import NAME, STATUS, Column, Row, Text, machine, written
+from kgtool.columns import COUNT, NAME, STATUS, TEXT, Column, Row, Text, machine, written
 from kgtool.columns.groups import GROUP, NEVER, PARTITION, RULE, TOPIC, UNKNOWN
 from kgtool.text import moment
 
@@ -14,7 +14,7 @@ _OPEN = ("changed-meanwhile", "unknown", "failed", "not-reached")
 
 
 def _status(*words: str, text: Text | None = None) -> Column:
-    return Column("status", "STATUS", text=text, json="string", words=(*words, *_OPEN))
+    return Column("status", "STATUS", STATUS, text, json="string", words=(*words, *_OPEN))
 
 
 def failed_text(row: Row) -> str:
@@ -23,38 +23,23 @@ def failed_text(row: Row) -> str:
     return str(row["status"]) if error is None else f"failed: {error['name']}"
 
 
-_DELETED = {
-    "deleted": "Successful",
-    "no-offset": "Successful (there was no offset)",
-    "would-delete": "Would be deleted",
-    "skipped": "Skipped",
-}
-
-
-def _deleted_text(row: Row) -> str:
-    error = row["error"]
-    return (
-        _DELETED[row["status"]] if error is None else f"Error: {error['name']}: {error['message']}"
-    )
-
-
 DELETE = (GROUP, _status("deleted", "would-delete", "skipped"), ERROR)
 DELETE_OFFSETS = (
     GROUP,
     TOPIC._replace(json="string?"),  # None: nothing of the group was looked at
     Column("partition", "PARTITION", json="integer?"),
-    _status(*_DELETED, text=_deleted_text),
+    _status("deleted", "no-offset", "would-delete", "skipped", text=failed_text),
     ERROR,
 )
 RESET = (
     GROUP,
     TOPIC,
     Column("partition", "PARTITION", json="integer?"),
-    Column("old_offset", "CURRENT-OFFSET", json="integer?"),
+    Column("old_offset", "CURRENT-OFFSET", spare=2, json="integer?"),
     _NEW,
-    Column("records_replayed", "REPLAYED", spare=2, json="integer?"),
-    Column("records_skipped", "SKIPPED", spare=1, json="integer?"),
-    Column("clamped", "CLAMPED", spare=3, json="boolean"),
+    Column("records_replayed", "REPLAYED", COUNT, json="integer?"),
+    Column("records_skipped", "SKIPPED", COUNT, json="integer?"),
+    Column("clamped", "CLAMPED", spare=1, json="boolean"),
     _status("reset", "would-reset", "no-commit", "skipped"),
 )
 RESTORE = (
@@ -106,16 +91,6 @@ HISTORY_TEXT = (
 
 # -- keep -----------------------------------------------------------------------------------------
 
-_KEPT = {
-    "would-keep": "would be kept",
-    "kept": "kept",
-    "not-needed": "not needed",
-    "failed": "failed",
-    "changed-meanwhile": "changed meanwhile",
-    "unknown": "unknown",
-    "skipped": "skipped",
-}
-
 
 def _kept_time(key: str) -> Text:
     def text(row: Row) -> str:
@@ -145,9 +120,8 @@ KEEP = (
         "status",
         "STATUS",
         STATUS,
-        lambda row: _KEPT[row["status"]],
         json="string",
-        words=tuple(_KEPT),
+        words=("would-keep", "kept", "not-needed", *_OPEN[:3], "skipped"),
     ),
     ERROR,
 )
@@ -173,17 +147,13 @@ CONFIGS_ALTER = (
 )
 
 
-def _removed(row: Row) -> str:
-    return "would be removed" if row["status"] == "would-remove" else str(row["status"])
-
-
 MEMBERS = (
     GROUP,
     Column("member_id", "CONSUMER-ID", NAME, spare=3),
     Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=2),
     Column("client_id", "CLIENT-ID", NAME),
     Column("host", "HOST", NAME, spare=1),
-    _status("removed", "would-remove", "skipped", text=_removed),
+    _status("removed", "would-remove", "skipped"),
     ERROR,
 )
 
@@ -216,32 +186,26 @@ CLEANUP_PLAN = (
         spare=1,
         json="integer?",
     ),
-    Column("why", "WHY", NAME, lambda row: "; ".join(row["why"]), 3, "strings"),
+    Column("why", "WHY", TEXT, lambda row: "; ".join(row["why"]), json="strings"),
 )
-APPLIED = {
-    "deleted": "deleted",
-    "rebuilt": "rebuilt",
-    "gone": "gone already",
-    "skipped": "left alone",
-    "failed": "failed",
-    "waiting": "to wait for",
-    "done-before": "done before",
-    "would-delete": "would be deleted",
-    "would-rebuild": "would be rebuilt",
-    "not-reached": "not reached",
-}
-"""The statuses of ``cleanup apply`` in text tables."""
+APPLIED = (
+    "deleted",
+    "rebuilt",
+    "gone",
+    "skipped",
+    "failed",
+    "waiting",
+    "done-before",
+    "would-delete",
+    "would-rebuild",
+    "not-reached",
+)
+"""The statuses of ``cleanup apply``."""
 CLEANUP_APPLY = (
     Column("action", "ACTION", json="string"),
     GROUP,
     Column("offsets", "OFFSETS", json="integer"),
-    Column(
-        "status",
-        "STATUS",
-        text=lambda row: APPLIED[row["status"]],
-        json="string",
-        words=tuple(APPLIED),
-    ),
-    Column("reason", "REASON", NAME, spare=1),
+    Column("status", "STATUS", STATUS, json="string", words=APPLIED),
+    Column("reason", "REASON", TEXT),
     ERROR,
 )

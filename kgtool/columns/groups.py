@@ -197,9 +197,9 @@ def _catch_up(row: Row) -> str | None:
 
 
 RATES = (
-    Column("in_per_s", "IN/S", text=written("in_per_s", _rate), spare=7, json="number?"),
-    Column("out_per_s", "OUT/S", text=written("out_per_s", _rate), spare=8, json="number?"),
-    Column("catch_up_ms", "CATCH-UP", text=_catch_up, spare=9, json="integer?"),
+    Column("in_per_s", "IN/S", text=written("in_per_s", _rate), json="number?"),
+    Column("out_per_s", "OUT/S", text=written("out_per_s", _rate), json="number?"),
+    Column("catch_up_ms", "CATCH-UP", text=_catch_up, json="integer?"),
 )
 
 # -- share and streams groups ---------------------------------------------------------------------

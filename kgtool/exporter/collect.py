@@ -145,7 +145,7 @@ def _metrics(facts: Facts, found: Diagnosis, errors: Sequence[str], at_ms: int) 
         ((one.kind, one.severity) for one in found.findings),
     )
     yield metrics.counted(
-        "kgtool_unseen",
+        "kgtool_unreadable",
         "What could not be looked at, by reason.",
         ("error",),
         ((name,) for name in errors),

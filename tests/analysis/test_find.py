@@ -339,7 +339,7 @@ def test_formatters_together_tell_more_than_each() -> None:
     offsets, groups = "4.3.1.offsets-formatter.txt", "4.3.1.groupmetadata-formatter.txt"
     alone = _told(offsets)
     assert "the groups' records (state, members, subscriptions)" in alone
-    assert "not enough for the rules 4.1 and every other set but pre-2.1" in alone
+    assert "insufficient for the rules 4.1 and every other set but pre-2.1" in alone
     assert "committed offsets" in _told(groups)
     files = find_inputs([str(SAMPLES / offsets), str(SAMPLES / groups)]).files
     assert {
@@ -352,7 +352,7 @@ def test_formatters_together_tell_more_than_each() -> None:
 
 
 def test_what_has_no_place_in_the_log_may_count_twice_beside_what_has() -> None:
-    said = "What other inputs hold too is counted twice."
+    said = "Records in both inputs are counted twice."
     offsets, groups = "4.3.1.offsets-formatter.txt", "4.3.1.groupmetadata-formatter.txt"
     assert said in _told(offsets, "raw")
     assert said not in _told(offsets, groups) + _told("raw", "2.0.1.dump-log-offsets-decoder.txt")
@@ -362,4 +362,4 @@ def test_old_dumps_tell_least() -> None:
     told = _told("2.0.1.dump-log-offsets-decoder.txt", rules="pre-2.1")
     assert "live has every offset ever committed" in told
     assert "commit and expire timestamps" in told
-    assert "not enough for any rule set" in told
+    assert "insufficient for any rule set" in told

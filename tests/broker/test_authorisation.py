@@ -445,7 +445,7 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
         with Terminal(argv, columns=200, env=dict(os.environ)) as terminal:
             terminal.read_until(r"\[y/N\]: ")
             terminal.type("y\n")
-            asked = terminal.read_until("type its name to continue: ")
+            asked = terminal.read_until(r"Type the latest, .*: ")
             assert f"When group {name} was last used is unknown" in asked
             terminal.type(f"{typed}\n")
             assert terminal.read_all() == status

@@ -491,7 +491,7 @@ def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) 
         shown = terminal.read_until(r"\[y/N\]: ")
         assert "5 groups, 10 offsets, lag" in shown and "latest commit" in shown
         terminal.type("y\n")
-        asked = terminal.read_until(r"type its name to continue: ")
+        asked = terminal.read_until(r"Type (the latest, .*|its name to confirm): ")
         named = next(group for group in here.groups if group in asked)
         terminal.type(f"{named}\n")
         terminal.read_until(r"Canary: 2 groups done.*\n")
@@ -503,7 +503,7 @@ def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) 
     with Terminal(argv, columns=120, env=env) as terminal:
         terminal.read_until(r"\[y/N\]: ")
         terminal.type("y\n")
-        terminal.read_until(r"type its name to continue: ")
+        terminal.read_until(r"Type (the latest, .*|its name to confirm): ")
         terminal.type("something\n")
         assert terminal.read_all() == 1
     assert here.living() == set(here.groups[2:])
@@ -532,7 +532,7 @@ def test_a_group_whose_last_use_the_plan_does_not_know_is_typed_too(
     with Terminal(argv, columns=120, env={"KGTOOL_JOURNAL_DIR": str(here.journal)}) as terminal:
         terminal.read_until(r"\[y/N\]: ")
         terminal.type("y\n")
-        asked = terminal.read_until(r"type its name to continue: ")
+        asked = terminal.read_until(r"Type (the latest, .*|its name to confirm): ")
         assert f"When group {here.groups[0]} was last used is unknown" in asked
         terminal.type("something\n")
         assert terminal.read_all() == 1

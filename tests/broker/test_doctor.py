@@ -162,7 +162,7 @@ def test_the_page(seeded: Seeded, capsys: pytest.CaptureFixture[str]) -> None:
     lines = result.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("PROBLEM beyond-end (2): ")
-    assert lines[-1] == "Looked at 219 groups on 1 broker: 2 problems, 4 warnings, 2 notes."
+    assert lines[-1] == "Checked 219 groups on 1 broker: 2 problems, 4 warnings, 2 notes."
     heads = [line.split()[0] for line in lines if line[:1].isupper()][:-1]
     assert heads == ["PROBLEM", "WARNING", "WARNING", "WARNING", "NOTE"]
     # What the page says to type is what the rows say, however it is folded.
@@ -212,7 +212,7 @@ def test_every_generation(
     assert mine["finding"] == "beyond-end"
     assert call(capsys, *shlex.split(mine["fix"])[1:], "--yes").status == 0
     argv = ("doctor", "--group", group, "--bootstrap-server", at)
-    assert call(capsys, *argv) == (0, "Looked at 1 group: nothing found.\n", "")
+    assert call(capsys, *argv) == (0, "Checked 1 group: nothing found.\n", "")
 
 
 # ---------------------------------------------------------------------------------------------

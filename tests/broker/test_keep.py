@@ -171,7 +171,7 @@ class TestExpiring:
         calm = kgtool(*argv, "6d")
         assert calm.status == 0
         assert calm.json["results"] == []
-        assert "Nothing expires within 6d (1 group looked at)" in calm.err
+        assert "Nothing expires within 6d. Checked 1 group." in calm.err
 
     def test_living_groups_warn_of_nothing_they_hold(
         self, cluster: Sandbox, kgtool: Kgtool, topic: str

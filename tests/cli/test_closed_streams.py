@@ -122,5 +122,5 @@ def test_what_to_undo_is_named_on_a_full_disk(
         changed = _run(f"{line} --yes --bootstrap-server {bootstrap}", ">/dev/full")
         (journal,) = set(tmp_path.glob("*.jsonl")) - known
         assert changed.returncode == 3
-        assert changed.stderr.count(f"kgtool undo {journal.stem} takes this back.") == 1, changed
+        assert changed.stderr.count(f"Undo: kgtool undo {journal.stem}") == 1, changed
         known.add(journal)

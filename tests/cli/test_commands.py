@@ -397,8 +397,11 @@ class TestDeleteOffsets:
             result = kgtool(*argv, "--group", "g", "--topic", "nosuch")
             assert result.status == 1
             assert "succe" not in (result.out + result.err).lower()
-            assert "Encountered some partition-level error, see the follow-up" in result.err
-            assert "* group g, nosuch: This server does not host" in result.err
+            if argv[0] == "delete-offsets":
+                assert "Error: Topic nosuch does not exist." in result.err
+            else:
+                assert "Encountered some partition-level error, see the follow-up" in result.err
+                assert "* group g, nosuch: This server does not host" in result.err
 
     def test_no_offset_counts_as_done_and_is_said(self, kgtool: Kgtool, canned: Canned) -> None:
         rows = [OffsetDeletion("g", "t", 0, "no-offset"), OffsetDeletion("g", "t", 1, "deleted")]
@@ -406,7 +409,7 @@ class TestDeleteOffsets:
         result = kgtool("--delete-offsets", "--group", "g", "--topic", "t")
         assert result.status == 0
         assert result.out.count("Successful") == 2
-        assert result.err == "Note: group g had no committed offset for t-0.\n"
+        assert result.err == "Note: group g had no committed offset for t:0.\n"
         rows_shown = kgtool("--delete-offsets", "--group", "g", "--topic", "t", "-o", "json").json[
             "results"
         ]
@@ -453,7 +456,7 @@ class TestDeleteOffsets:
         assert result.status == 0
         assert [dry_run for _, dry_run in calls] == [True, False]
         for name in "ab":
-            assert f"Request succeeded for deleting offsets from group {name}.\n" in result.out
+            assert f"Deleted 1 offset of {name}.\n" in result.out
         assert "kgtool undo restores them" in result.err
 
     def test_dry_run(self, kgtool: Kgtool, canned: Canned) -> None:
@@ -462,7 +465,7 @@ class TestDeleteOffsets:
             result = kgtool(*argv, "--dry-run", "--group", "g", "--topic", "t:0")
             assert result.status == 0
             assert "succe" not in result.out.lower()
-            assert "Would be deleted" in result.out
+            assert ("Would be deleted" if argv[0][0] == "-" else "would-delete") in result.out
         assert all(dry_run for _, dry_run in calls)
 
 

@@ -112,7 +112,7 @@ def test_yes_deletes_the_offsets(bootstrap: str, group: tuple[str, str]) -> None
     argv = ["delete-offsets", "--bootstrap-server", bootstrap, "--group", name, "--topic"]
     done = _answer([*argv, f"{topic}:1"], b"y\n")
     assert done.status == 0
-    assert f"Request succeeded for deleting offsets from group {name}." in done.out
+    assert f" of {name}." in done.out
     assert "Delete 1 committed offset?" in done.screen
     assert "kgtool undo restores them" in done.screen
     assert topic in done.screen
@@ -179,7 +179,7 @@ def test_the_question_says_what_is_at_stake(bootstrap: str) -> None:
     argv = ["delete", "--bootstrap-server", bootstrap, "--match", f"{prefix}-*"]
     wrong = _answer(argv, b"y\nno\n")
     assert wrong.status == 1
-    assert f"Group {prefix}-" in wrong.screen and "type its name to continue" in wrong.screen
+    assert f"Type the latest, {prefix}-" in wrong.screen
     named = f"{prefix}-{wrong.screen.split(f'Group {prefix}-')[1][0]}"
     offsets = ["delete-offsets", *argv[1:], "--topic", f"{topic}:0"]
     assert _answer(offsets, f"y\n{named}\n".encode()).status == 0
@@ -195,7 +195,7 @@ def test_a_reset_without_execute_is_a_preview_and_then_a_question(
     no = _answer(argv, b"\n")
     assert (no.status, no.out) == (0, "")
     assert "Reset 1 committed offset?" in no.screen
-    assert "Stopped, nothing was changed." in no.screen
+    assert "Nothing changed." in no.screen
     assert clients.committed(bootstrap, name)[topic, 0] == 0
     for more in (["--dry-run"], ["--export"], ["-o", "json"]):
         silent = _answer([*argv, *more], b"", is_asked=False)

@@ -195,7 +195,7 @@ def test_a_protected_context_asks_twice(kafka: Sandbox, context: Callable[..., R
         argv = run.command_line("--context", "prod-eu", "delete", "--group", group)
         with Terminal(argv, columns=200, env=dict(os.environ)) as terminal:
             asked = terminal.read_until(r"\[y/N\]: ")
-            assert f"Cluster {kafka.cluster_id} (context prod-eu): Delete 1 group?" in asked
+            assert "prod-eu (" in asked and "): Delete 1 group?" in asked
             answer, _, name = typed.partition("\n")
             terminal.type(f"{answer}\n")
             if name:

@@ -415,10 +415,10 @@ class TestTables:
     def test_it_fits(self, width: int) -> None:
         lines, fitting = self._lines(width)
         assert max(len(line) for line in lines) <= width
-        assert lines[1].startswith("console-consumer-12345  orders  0")
+        assert lines[1].split()[:3] == ["console-consumer-12345", "orders", "0"]
         if width >= 90:
             assert lines[1].split()[2:6] == ["0", "5", "9", "4"]
-        if width >= 130:
+        if width >= 150:
             assert fitting.hidden == []
         if width <= 80:
             hidden = ["CLIENT-ID", "HOST", "CONSUMER-ID", "LOG-END-OFFSET"]
@@ -455,7 +455,11 @@ class TestTables:
     def test_wide_characters_take_two_columns(self) -> None:
         rows = [{"group": "日本語", "lag": 1}, {"group": "plain", "lag": 22}]
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
-        assert tables.draw(shown, rows).splitlines() == ["GROUP   LAG", "日本語  1", "plain   22"]
+        assert tables.draw(shown, rows).splitlines() == [
+            "GROUP   LAG",
+            "日本語    1",
+            "plain    22",
+        ]
         assert terminal.shorten("日本語", 5) == "日本…"
         assert terminal.shorten("日本語", 4) == "日…"
 
@@ -464,7 +468,7 @@ class TestTables:
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
         text = tables.draw(shown, rows, colored=True)
         assert "\x1b[31m" not in text
-        assert "red \\x1b[31m\\r\\n\\u202e  \x1b[38;5;166m1\x1b[0m\n" in text
+        assert "red \\x1b[31m\\r\\n\\u202e    1\n" in text
 
     def test_colours_are_around_the_word_only(self) -> None:
         shown = [Column("status", "STATUS", columns.STATUS), Column("lag", "LAG")]
@@ -472,7 +476,7 @@ class TestTables:
         plain = tables.draw(shown, rows)
         colored = tables.draw(shown, rows, colored=True)
         assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
-        assert "\x1b[38;5;64mok\x1b[0m          1" in colored
+        assert "\nok          1" in colored  # colour marks what is wrong
         assert "\x1b[31mbeyond-end\x1b[0m  2" in colored
 
     @pytest.mark.parametrize("color", [terminal.GREEN, terminal.ORANGE, terminal.RED])

@@ -43,7 +43,7 @@ def diagnosed(canned: Canned) -> Callable[..., None]:
 
 def test_nothing_wrong(kgtool: Kgtool, diagnosed: Callable[..., None]) -> None:
     diagnosed()
-    assert kgtool("doctor") == (0, "Looked at 7 groups on 3 brokers: nothing found.\n", "")
+    assert kgtool("doctor") == (0, "Checked 7 groups on 3 brokers: nothing found.\n", "")
 
 
 def test_many_of_a_kind_are_folded(kgtool: Kgtool, diagnosed: Callable[..., None]) -> None:
@@ -52,7 +52,7 @@ def test_many_of_a_kind_are_folded(kgtool: Kgtool, diagnosed: Callable[..., None
     assert lines[0] == "WARNING ghost-topic (200): offsets of topics that no member subscribes to"
     assert "  and 180 more: -o json" in lines
     assert sum(line.startswith("  team-") for line in lines) == 20
-    assert lines[-1] == "Looked at 7 groups on 3 brokers: 200 warnings."
+    assert lines[-1] == "Checked 7 groups on 3 brokers: 200 warnings."
     assert len(kgtool("doctor", "-o", "json").json["results"]) == 200
 
 
@@ -95,7 +95,7 @@ def test_the_page_can_be_typed(kgtool: Kgtool, diagnosed: Callable[..., None]) -
     """A shell that reads a folded command reads the words of the fix."""
     diagnosed(ghost(1, "a group with a name of some length, and blanks", "t" * 60))
     result = kgtool("doctor")
-    block = result.out[result.out.index("    kgtool") : result.out.index("Looked")]
+    block = result.out[result.out.index("    kgtool") : result.out.index("Checked")]
     (row,) = kgtool("doctor", "-o", "json").json["results"]
     assert "\\\n" in block
     assert shlex.split(block.replace("\\\n", " ")) == shlex.split(row["fix"])

@@ -703,7 +703,7 @@ def test_the_plan_is_shown_and_asked_about(
     result = kgtool(*argv)
     assert result.status == 1
     (question,) = asked
-    assert question.startswith("Cluster ")
+    assert question.startswith("127.0.0.1:")
     assert question.endswith(": Reset 3 committed offsets?")
     assert "Committed offsets to reset:\nGROUP" in result.err
     assert "  g-classic: will not be reset: Assignments can only be reset" in result.err

@@ -74,9 +74,7 @@ def test_delete_offsets_in_kafkas_form(place: Place, kafka_tool: Tool) -> None:
     done = place.run(*argv, "--reason", "a test")
     assert done.status == 0
     entry = place.entry()
-    assert done.err.splitlines()[-1] == (
-        f"Journal {entry['id']}: kgtool undo {entry['id']} takes this back."
-    )
+    assert done.err.splitlines()[-1] == (f"Undo: kgtool undo {entry['id']}")
     assert (entry["command"], entry["groups"], entry["changes"], entry["state"]) == (
         "delete-offsets",
         1,
@@ -576,7 +574,7 @@ def test_signals_close_the_journal(place: Place, number: int, status: int) -> No
     assert done.status == status, done.err
     entry = place.entry()
     assert entry["state"] == "interrupted"
-    assert f"kgtool undo {entry['id']} restores what was changed" in done.err
+    assert f"Undo: kgtool undo {entry['id']}" in done.err
     lines = (place.journal / f"{entry['id']}.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["state"] == "interrupted"
     assert place.undo(entry["id"]).status == 0

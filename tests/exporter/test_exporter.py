@@ -125,7 +125,7 @@ def test_a_scrape_tells_what_describe_tells(
         for name, found in samples.items()
         for labels, value in found
     }
-    changing = {"kgtool_last_look_timestamp_seconds", "kgtool_group_lag_seconds"}
+    changing = {"kgtool_last_poll_timestamp_seconds", "kgtool_group_lag_seconds"}
     assert written.keys() <= scraped.keys()
     assert {k: v for k, v in written.items() if k[0] not in changing} == {
         k: scraped[k] for k in written if k[0] not in changing

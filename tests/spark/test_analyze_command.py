@@ -129,7 +129,7 @@ def test_an_export_tells_what_expires_next(engine: str, export: Path, tmp_path: 
     assert result.stderr.splitlines() == [f"Wrote {', '.join(TABLES)} to {out}"]
     assert "Rules    4.1: retention 3d, checked every 1m" in result.stdout
     assert "Live     3 offsets of 3 groups" in result.stdout
-    assert "in 24 h 1, in 7 days 3, never as things stand 0; due already 0" in result.stdout
+    assert "1 within 24 h, 3 within 7 d, 0 never; 0 overdue" in result.stdout
     lines = result.stdout.splitlines()
     soon = [line.split()[0] for line in lines[lines.index("Expiring next") + 2 :][:3]]
     assert soon == ["oldest", "older", "young"]

@@ -41,13 +41,13 @@ def limitations(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
     placeless = [label for name, label in formatters.items() if name in incomplete]
     if placeless and {file.format for file in files} - formatters.keys():
         sentences.append(
-            f"Output of {placeless[0]} can't tell where in the log its records were. What other "
-            "inputs hold too is counted twice."
+            f"Output of {placeless[0]} can't tell where in the log its records were. "
+            "Records in both inputs are counted twice."
         )
     missing = reduce(or_, (file.missing for file in files))
     sentences.append(_empty_columns(missing))
     if missing & missing_data.BLIND:
-        sentences.append(f"What these inputs tell is not enough for {_rules_for(missing, rules)}.")
+        sentences.append(f"These inputs are insufficient for {_rules_for(missing, rules)}.")
     return sentences
 
 
@@ -62,11 +62,12 @@ def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
 
 def _empty_columns(missing: int) -> str:
     live = [name for bits, names in _LIVE_COLUMNS if missing & bits for name in names]
-    parts = [f"of live {', '.join(live)}"]
+    parts = [f"live.{name}" for name in live]
     if missing & missing_data.BLIND:
-        times = "removed_at_ms, " if missing & missing_data.TIMES else ""
-        parts.append(f"of removals {times}cause, expires_at_ms, latency_ms")
-    return f"Empty where that matters: {'; '.join(parts)}."
+        times = ("removed_at_ms",) if missing & missing_data.TIMES else ()
+        removals = (*times, "cause", "expires_at_ms", "latency_ms")
+        parts += [f"removals.{name}" for name in removals]
+    return f"These columns are null: {', '.join(parts)}."
 
 
 def _rules_for(missing: int, rules: RuleSet) -> str:

@@ -132,7 +132,7 @@ def _tiles(summary: Mapping[str, Any]) -> list[str]:
         ("Groups with offsets", f"{summary['live_groups']:,}", ""),
         ("Expire within 24 h", f"{summary['next_24h']:,}", ""),
         ("Expire within 7 days", f"{summary['next_7d']:,}", ""),
-        ("Never, as things stand", f"{summary['never']:,}", ""),
+        ("Not expiring", f"{summary['never']:,}", ""),
         ("Expired so far", f"{expired:,}", ""),
         ("Longest expiry delay", about(latest), ""),
     ]

@@ -301,8 +301,7 @@ class Change:
             return
         if self._origin.command == KEEP:
             return  # the offsets are the same
-        what = "restores what was changed" if self._is_interrupted else "takes this back"
-        self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
+        self._say(f"Undo: kgtool undo {journal.id}")
 
 
 def make_id(at_ms: int, token: str) -> str:

@@ -305,7 +305,7 @@ def _has_failed(record: dict[str, Any]) -> bool:
 def changed_groups(path: Path) -> Iterator[GroupChange]:
     """Read the groups that an action was about to change, as far as its journal was ready.
 
-    Behind the last ``ready`` it was still being written: no request had been sent for it.
+    Records after the last ``ready`` were incomplete: no request had been sent for them.
     """
     yield from islice(groups(path, _whole_records(path)), readable_extent(path).groups)
 

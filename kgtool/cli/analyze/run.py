@@ -225,10 +225,11 @@ def _warn_early(output: Output, analysis: Any) -> None:
     from kgtool.analysis.words import about
 
     count, total, age_ms = analysis.shared_age
+    some = f"All {total:,}" if count == total else f"{count:,} of {total:,}"
     age = about(age_ms - age_ms % 60_000 if age_ms >= 60_000 else age_ms)
     output.note(
-        f"Warning: {count:,} of {total:,} offsets that were removed early were {age} old: if that "
-        "was the brokers' retention, give it with --wrote."
+        f"Warning: {some} early removals were {age} old. If retention was {age}: "
+        f"--retention-was {age.replace(' ', '')}"
     )
 
 

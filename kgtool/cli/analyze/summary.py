@@ -33,7 +33,7 @@ class Page:
     def add(self, label: str, text: str, color: str | None = None) -> None:
         """Add a line with a label."""
         painted = terminal.paint(escape(text), color if self.colored else None)
-        self.lines.append(f"{self._bold(label.ljust(8))} {painted}")
+        self.lines.append(f"{self._bold(label.ljust(7))}  {painted}")
 
     def add_problem(self, path: str, text: str) -> None:
         """Add a problem of a file; of a long path the end, which is its name, stays."""
@@ -109,9 +109,9 @@ def _head(facts: dict[str, Any], page: Page) -> None:
     _growth(facts["growth"], page)
     page.add(
         "Expires",
-        f"in 24 h {facts['next_24h']:,}, in 7 days {facts['next_7d']:,}, never as things stand "
-        f"{facts['never']:,}; due already {facts['due_now']:,}"
-        + (f"; can't be told {facts['untold']:,}" if facts["untold"] else ""),
+        f"{facts['next_24h']:,} within 24 h, {facts['next_7d']:,} within 7 d, "
+        f"{facts['never']:,} never; {facts['due_now']:,} overdue"
+        + (f"; unknown {facts['untold']:,}" if facts["untold"] else ""),
     )
     if facts["overdue"]:
         partitions = facts["overdue_partitions"]
@@ -144,7 +144,7 @@ def _growth(curve: list[dict[str, Any]], page: Page) -> None:
 def _problems(quality: dict[str, Any], page: Page) -> None:
     page.lines.append("")
     if not quality["problem_files"]:
-        page.add("Quality", "every record was read")
+        page.add("Unreadable", "none")
         return
     page.add("Quality", f"{quality['decoded']:,} of {count(quality['records'], 'record')} decoded")
     for file in quality["problem_files"]:
@@ -177,7 +177,7 @@ def _after_due(row: Row) -> str:
     return about(row["max_latency_ms"]) if row["cause"] != "explicit" else "-"
 
 
-_FAMILY = Column("family", "GROUP", NAME)
+_FAMILY = Column("family", "FAMILY", NAME)
 _WHATIF = (
     Column("combination", "RULES, RETENTION, CHECK", NAME, _combination),
     *_counts(
@@ -203,5 +203,5 @@ _REMOVALS = (
     Column("cause", "CAUSE", NAME, lambda row: row["cause"] or "unknown"),
     Column("of_offset", "OF", text=lambda row: "offsets" if row["of_offset"] else "groups"),
     *_counts(removals="REMOVALS"),
-    Column("max_latency_ms", "AT MOST AFTER DUE", text=_after_due),
+    Column("max_latency_ms", "LONGEST DELAY", text=_after_due),
 )

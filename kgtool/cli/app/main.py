@@ -197,7 +197,7 @@ def _as_kg_error(error: Exception) -> KgError:
     if isinstance(error, click.ClickException):
         return KgError(" ".join(error.format_message().split()))
     if isinstance(error, click.Abort):
-        return KgError("Stopped, nothing was changed.")
+        return KgError("Nothing changed.")
     if isinstance(error, OSError):
         if error.errno in (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
             from kgtool.cli.output.output import redirect_to_null, unwritable

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 import click
 
@@ -18,7 +19,7 @@ from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
-from kgtool.text import escape
+from kgtool.text import addresses, escape
 
 
 class Declined(KgError):
@@ -111,6 +112,15 @@ def note_refusal(
         output.note(escape(f"Note: the change would be refused. {error.message}{hint}"))
 
 
+def _forget_input() -> None:
+    """Drop what was typed before the question was there."""
+    with suppress(ImportError):
+        import termios
+
+        with suppress(OSError, ValueError, termios.error):  # not a terminal
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
 def _ask(
     session: Session,
     output: Output,
@@ -121,19 +131,23 @@ def _ask(
     output.flush()
     # The wrong cluster is the worst mistake: its name comes first.
     context = session.settings.context
-    named = "" if context is None else f" (context {escape(context.name)})"
-    place = f"Cluster {escape(session.cluster_id or 'without id')}{named}"
-    agreed = click.confirm(f"{place}: {question}", err=True)
+    place = escape(addresses(session.settings.bootstrap))
+    if context is not None:
+        place = f"{escape(context.name)} ({place})"
+    _forget_input()
+    try:
+        agreed = click.confirm(f"{place}: {question}", err=True)
+    except click.Abort:
+        output.note("")  # the question's line has no end yet
+        raise
     if agreed and names:
         listed = " or ".join(map(escape, names))
-        agreed = (
-            click.prompt(f"{listed} is protected; type its name to continue", err=True) in names
-        )
+        agreed = click.prompt(f"{listed} is protected. Type its name to confirm", err=True) in names
     if agreed and used is not None:
         group, when = used
-        said = f"Group {escape(group)} was used {when}"
+        said = f"Groups that changed within the day: the latest commit was {when}"
         if when is None:
-            said = f"When group {escape(group)} was last used is unknown"
-        agreed = click.prompt(f"{said}; type its name to continue", err=True) == group
+            said = f"When {escape(group)} last committed is unknown"
+        agreed = click.prompt(f"{said}. Type the latest, {escape(group)}", err=True) == group
     if not agreed:
-        raise Declined("Stopped, nothing was changed.")
+        raise Declined("Nothing changed.")

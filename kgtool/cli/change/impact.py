@@ -46,7 +46,7 @@ class Impact:
         latest = "unknown" if self.last_commit is None else moment(self.last_commit[1])
         return (
             f"Total: {counted(self.groups, 'group')}, "
-            f"{counted(self.offsets, 'offset')}, lag {self.lag}{unknown}, latest commit {latest}."
+            f"{counted(self.offsets, 'offset')}, lag {self.lag:,}{unknown}, latest commit {latest}."
         )
 
     @property

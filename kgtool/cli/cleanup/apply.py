@@ -26,7 +26,7 @@ from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.columns import shown
-from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
+from kgtool.columns.changes import CLEANUP_APPLY
 from kgtool.errors import KgError
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
@@ -200,7 +200,7 @@ class Apply:
 
     def _report(self) -> int:
         show_table(self._output, shown(CLEANUP_APPLY), [row_of(each) for each in self._results])
-        by_word = Counter(APPLIED[result.status] for result in self._results)
+        by_word = Counter(result.status for result in self._results)
         said = ", ".join(f"{count} {words}" for words, count in by_word.items())
         self._output.note(f"{said or 'Nothing is in the plan'}.")
         self._say_undo()

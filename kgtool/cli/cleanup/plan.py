@@ -134,9 +134,10 @@ def _show(output: Output, plan: CleanupPlan, looked_at: int) -> None:
 def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
     """Return the totals of some items in one line."""
     found = plan_file.totals(items)
-    of = "" if looked_at is None else f" of {looked_at} looked at"
+    checked = "" if looked_at is None else f"Checked {counted(looked_at, 'group')}: "
     said = (
-        f"{counted(found.groups, 'group')}{of}, {counted(found.offsets, 'offset')}, lag {found.lag}"
+        f"{checked}{counted(found.groups, 'group')}, {counted(found.offsets, 'offset')}, "
+        f"lag {found.lag:,}"
     )
     if found.youngest_ms is not None:
         said += f", latest commit {moment(found.youngest_ms)}"

@@ -208,18 +208,16 @@ def _report(
 ) -> None:
     """Report the outcome; in text, with the sentences of Kafka's tool."""
     failed = [row for row in done if row.error is not None]
-    if failed:
+    if failed and output.is_kafka_form:
         output.note("Error: Deletion of some consumer groups failed:")
     for row in done:
         if row.error is None:
             output.item(build_row(row, DELETE))
             continue
-        message = row.error.message
         if output.is_kafka_form:
-            message = kafka_tables.java_error(row.error)
-        said = escape(f"{message}{hint_of(row.error)}")
-        output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {said}")
-        output.failed(row.error, row=build_row(row, DELETE), quiet=True)
+            said = escape(f"{kafka_tables.java_error(row.error)}{hint_of(row.error)}")
+            output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {said}")
+        output.failed(row.error, row=build_row(row, DELETE), quiet=output.is_kafka_form)
     skipped = _names(row for row in done if row.status == "skipped")
     if skipped:
         output.note(f"Skipped, as all or nothing was asked for: {skipped}")

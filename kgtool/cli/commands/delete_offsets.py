@@ -18,7 +18,7 @@ from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
 from kgtool.cli.options.types import parse_topic
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.errors import hint_of, sentence
+from kgtool.cli.output.errors import hint_of, in_own_words, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
@@ -321,16 +321,21 @@ def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_
         return
     failed = [row.error for row in result.rows if row.error is not None]
     if failed:
-        output.note(PARTITION_ERROR)
+        if output.is_kafka_form:
+            output.note(PARTITION_ERROR)
         for error in failed:
-            output.note(sentence(error, prefix="* "))
+            said = error if output.is_kafka_form else in_own_words(error)
+            output.note(sentence(said, prefix="* " if output.is_kafka_form else "Error: "))
     elif is_dry:
         output.text(f"Dry run: nothing was deleted from group {group}.")
     elif is_off:
         output.note(f"Nothing was deleted from group {group}, as all or nothing was asked for.")
-    else:
+    elif output.is_kafka_form:
         output.text(f"Request succeeded for deleting offsets from group {group}.")
-    missing = [f"{row.topic}-{row.partition}" for row in result.rows if row.status == "no-offset"]
+    else:
+        deleted = sum(row.status == "deleted" for row in result.rows)
+        output.text(f"Deleted {counted(deleted, 'offset')} of {group}.")
+    missing = [f"{row.topic}:{row.partition}" for row in result.rows if row.status == "no-offset"]
     if missing:
         places = escape(listed(missing, 10, " and {} more"))
         output.note(f"Note: group {group} had no committed offset for {places}.")

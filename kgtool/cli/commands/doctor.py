@@ -270,7 +270,7 @@ def _summary(found: Diagnosis, failed: int) -> str:
         for severity in SEVERITIES
         if (count := sum(finding.severity == severity for finding in found.findings))
     ]
-    said = f"Looked at {of}: {', '.join(counts) or 'nothing found'}."
+    said = f"Checked {of}: {', '.join(counts) or 'nothing found'}."
     return f"{said} Incomplete: {counted(failed, 'error')}." if failed else said
 
 

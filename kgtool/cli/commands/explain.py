@@ -203,22 +203,24 @@ def _text(
 def _head(found: Explanation, now_ms: int) -> str:
     group = found.description
     name = escape(group.group)
-    where = ""
-    if group.coordinator is not None:
-        where = f", coordinated by broker {group.coordinator.id}"
+    where = "" if group.coordinator is None else f"broker {group.coordinator.id}"
     if found.partition is not None:
-        where += f", in partition {found.partition} of __consumer_offsets"
+        log = f"__consumer_offsets-{found.partition}"
+        where = f"{where} ({log})" if where else f"the leader of {log}"
+    where = f" Coordinator: {where}." if where else ""
     if not found.exists:
-        return f"Group {name} {_absence(found)}{where}.\n"
+        return f"Group {name} {_absence(found)}.{where}\n"
     kind = group.type or "classic"
     if kind == r.TYPE_CLASSIC:
         protocol = escape(group.protocol_type)
-        what = f"is a classic group ({protocol})" if protocol else "has only standalone commits"
+        what = f"is a classic group ({protocol})" if protocol else ""
     else:
         what = f"is a {kind} group"
     since = found.snapshot.state_since_ms if found.snapshot is not None else None
     for_ = "" if since is None else f" since {moment(since)} ({duration(max(now_ms - since, 0))})"
-    return f"Group {name} {what}, {group.state}{for_}{where}.\n"
+    if not what:
+        return f"Group {name} has no members, only standalone commits{for_}.{where}\n"
+    return f"Group {name} {what}, {group.state}{for_}.{where}\n"
 
 
 def _finding(finding: Finding) -> str:
@@ -338,7 +340,7 @@ def _past(found: Explanation, width: int | None) -> str:
         return ""
     since = "" if past.begin_ms is None else f" since {moment(past.begin_ms)}"
     if not past.removals:
-        return "" if found.exists else f"The log does not mention it{since}.\n"
+        return "" if found.exists else f"The log has no trace of it{since}.\n"
     columns = (
         Column("at", "REMOVED-AT"),
         Column("what", "WHAT", NAME),

@@ -74,7 +74,7 @@ def command(out: Path, format_: str, settings: Settings, output: Output) -> None
             except OSError as problem:
                 raise KgError(
                     f"The export {out} can't be written: {problem.strerror or problem}.",
-                    hint="Run the same command again to finish it.",
+                    hint="Run the same command to finish it.",
                 ) from problem
         output.begin(EXPORT, session.cluster_id)
     for error in (*done.errors, *done.missing):
@@ -88,7 +88,7 @@ def command(out: Path, format_: str, settings: Settings, output: Output) -> None
     if done.errors:
         output.note(
             f"The export is not complete: {len(done.errors)} of {done.partitions} partitions "
-            f"failed. Run the same command again to finish it."
+            f"failed. Run the same command to finish it."
         )
     else:
         what = "Finished the interrupted export of" if done.resumed else "Exported"

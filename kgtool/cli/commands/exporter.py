@@ -60,7 +60,7 @@ def command(
     Lag, expiry, states and findings of consumer groups: /metrics has the names of describe
     --prometheus and those of docs/monitoring.rst. The cluster is polled in the background; a
     scrape gets the latest results: kgtool_up says whether the last poll succeeded,
-    kgtool_last_look_timestamp_seconds when it was, kgtool_unseen what is missing.
+    kgtool_last_poll_timestamp_seconds when it was, kgtool_unreadable what is missing.
     Commit times and expiry are there as far as __consumer_offsets can be read.
 
     Only this machine can connect, unless --listen and --token-file are given. Needs

@@ -157,7 +157,7 @@ def _show(
         if not found:
             what = "Nothing" if not output.errors else "Nothing that could be checked"
             within, of = columns_of.duration(options.horizon_ms), counted(looked_at, "group")
-            output.note(f"{what} expires within {within} ({of} looked at).")
+            output.note(f"{what} expires within {within}. Checked {of}.")
         show_table(output, options.shown, found)
     elif options.kafka_columns is not None and not options.columns:
         text = kafka_tables.listing(found[: output.limit], *options.kafka_columns)

@@ -87,7 +87,7 @@ def command(
     `->` marks the record that the group reads next. Records are decompressed; text is shown only
     where bytes are text that a terminal can show, everything else as 0x and hexadecimal numbers.
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
-    operation READ on the topic. --timeout is the longest time without a record.
+    operation READ on the topic. Give up after --timeout without a record.
     """
     options = PeekOptions(before, after, read_committed, key_format or format_, format_)
     with open_session(settings) as session:
@@ -138,7 +138,8 @@ def _peek(
         return
     following = next((r.offset for r in records if r.offset >= place.offset), None)
     rows = [_row(group, place, record, record.offset == following, options) for record in records]
-    output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_remaining(place)}")
+    at = place.partition
+    output.text(f"{escape(at.topic)}:{at.partition}: committed {place.offset}, {_remaining(place)}")
     show_table(output, PEEK_TEXT, rows)
     output.text("")
     for row in rows:
@@ -147,7 +148,7 @@ def _peek(
 
 
 def _remaining(place: CommittedPosition) -> str:
-    log = f"the log has {place.start} to {place.end}"
+    log = f"log {place.start}–{place.end - 1}" if place.end > place.start else "log empty"
     if place.offset > place.end:
         return f"{log}: beyond its end, which was truncated or re-created"
     if place.offset < place.start:

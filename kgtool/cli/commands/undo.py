@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +38,7 @@ from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.net.session import Session
-from kgtool.text import escape
+from kgtool.text import escape, moment
 
 LAST = "last"
 
@@ -146,7 +145,7 @@ def _undo(
     session: Session, output: Output, entry: history.JournalEntry, options: RestoreOptions
 ) -> None:
     check(entry, session.cluster_id, force=options.policy.force)
-    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
+    when = moment(entry.at_ms)
     reason = entry.header.get("reason")
     output.note(
         escape(

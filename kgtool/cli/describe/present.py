@@ -76,6 +76,8 @@ class Presenter:
     def _show_table(self, group: DescribedGroup) -> None:
         if not self.view.is_kafka_table:
             rows = group.rows()
+            if self.output.is_terminal and self.view.name == "offsets":  # members may be hidden
+                rows = sorted(rows, key=lambda row: (row["topic"], row["partition"]))
             show_table(self.output, self.view.text_columns(rows), rows, "\n")
         elif self.view.name == "offsets":
             table = [row for row in group.shown if not _is_only_pending(row)]

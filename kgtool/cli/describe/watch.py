@@ -30,7 +30,7 @@ from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
 from kgtool.queries.cluster.topics import refresh, topic_sizes
-from kgtool.text import counted
+from kgtool.text import counted, moment
 from kgtool.timespec import LONGEST_WAIT_MS
 
 WINDOW_S = 30.0
@@ -108,7 +108,7 @@ class QueryResult:
     """The groups of one query; its ``output`` collects the errors."""
 
     def __init__(self) -> None:
-        self.at = time.localtime()
+        self.at_ms = now_ms()
         self.output = Output(stdout=StringIO(), stderr=StringIO())
         self.groups: list[DescribedGroup] = []
         self.rows: dict[str, list[Row]] = {}
@@ -257,8 +257,8 @@ class Watch:
 def _headline(now: QueryResult, seconds: float, changed: int) -> str:
     rows = (row for rows in now.rows.values() for row in rows)
     groups = len({row["group"] for row in rows if row.get("group") is not None})
-    at = time.strftime("%Y-%m-%d %H:%M:%S", now.at)
-    return f"{at} | every {seconds:g} s | {counted(groups, 'group')} | {changed} changed"
+    what = f"{counted(groups, 'group')} | {changed} changed"
+    return f"{moment(now.at_ms)} | every {seconds:g} s | {what}"
 
 
 def compare_rows(

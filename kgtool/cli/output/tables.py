@@ -11,17 +11,14 @@ from typing import NamedTuple
 
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.columns import COUNT, LAG, NAME, STATUS, Column, Row
+from kgtool.columns import LAG, NAME, STATUS, TEXT, Column, Row
 
 _GAP = "  "
-_LEAST, _READABLE = 8, 24
-"""Columns that a shortened name keeps: at least, and while other columns can be left out."""
+_LEAST, _TEXT, _SPARE, _READABLE, _LONG, _LONGEST = 8, 16, 20, 24, 32, 40
+"""Letters of a shortened name: at least, of a sentence, of a name that is hidden if it has fewer,
+while other columns can be hidden, where there is no room for all, and in padding."""
 
 _COLORS = {
-    "ok": terminal.GREEN,
-    "Stable": terminal.GREEN,
-    "Empty": terminal.DIM,
-    "no-commit": terminal.DIM,
     "before-start": terminal.ORANGE,
     "pending-transaction": terminal.ORANGE,
     "no-leader": terminal.ORANGE,
@@ -38,6 +35,8 @@ _COLORS = {
 }
 
 
+_FAILED = ("failed", "unknown", "changed", "not-reached", "not reached")
+"""How statuses of what was not done begin."""
 _Cell = tuple[Column, str, str | None]
 """A cell's text and colour."""
 
@@ -63,7 +62,7 @@ def draw(
     colored: bool = False,
     mark: str = "…",
 ) -> str:
-    """Return a table with a header, no wider than needed.
+    """Return a table with a header, no wider than needed; colour marks what is wrong.
 
     :param sizes: the columns to draw and their widths (see ``fit``), if not all of them.
     :param colored: colours for headers, statuses and lags.
@@ -89,7 +88,7 @@ def _sizes_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -
     if fitting.hidden:
         output.note_once(
             f"Hidden columns (terminal too narrow): {', '.join(fitting.hidden)}. "
-            "A wider terminal or -o shows them."
+            "Widen the terminal or use -o json."
         )
     return fitting.sizes
 
@@ -169,16 +168,19 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
     """Measure a table, and make it fit into ``width`` columns of a terminal as far as possible.
 
     Empty columns are removed first; then the longest names are shortened, those that identify a row
-    last; then the columns with the lowest ``spare`` are hidden, one at a time.
+    last; then the columns with the lowest ``spare`` are hidden, one at a time. Without a width, one
+    long name does not move the other rows.
     """
     whole = {column: _size(column, rows) for column in columns}
     sizes = dict(whole)
     fitting = Fit(sizes, [])
     if width is None:
-        return fitting
+        padded = {c: min(s, _LONGEST) for c, s in sizes.items() if c.kind == NAME}
+        return Fit({**sizes, **padded}, [])
     spare = sorted((column for column in columns if column.spare), key=lambda c: c.spare)
-    for column in spare:
-        if fitting.width > width and all(column.cell(row) == "-" for row in rows):
+    for column in (*spare, *(column for column in columns if not column.spare)):
+        is_empty = not column.decides and all(column.cell(row) == "-" for row in rows)
+        if fitting.width > width and is_empty:
             del sizes[column]
     _shrink_names(fitting, width)
     for column in spare:
@@ -188,13 +190,19 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
             sizes.update({other: whole[other] for other in sizes})  # there may be room again
             _shrink_names(fitting, width)
     _shrink(fitting, width, [column for column in sizes if column.kind == NAME], _LEAST)
+    _shrink(fitting, width, [column for column in sizes if column.kind == TEXT], _TEXT)
     return fitting
 
 
 def _shrink_names(fitting: Fit, width: int) -> None:
-    """Shorten spare names to the minimum, and the others while they stay readable."""
+    """Shorten names while they stay readable, those that identify a row last."""
     names = [column for column in fitting.sizes if column.kind == NAME]
-    _shrink(fitting, width, [column for column in names if column.spare], _LEAST)
+    if fitting.width > width:
+        fitting.sizes.update({name: min(fitting.sizes[name], _LONGEST) for name in names})
+    _shrink(fitting, width, [column for column in names if column.spare], _SPARE)
+    _shrink(fitting, width, names, _LONG)
+    texts = [column for column in fitting.sizes if column.kind == TEXT]
+    _shrink(fitting, width, texts, _LONGEST)
     _shrink(fitting, width, names, _READABLE)
 
 
@@ -216,17 +224,19 @@ def _shrink(fitting: Fit, width: int, names: Sequence[Column], least: int) -> No
 
 
 def _color(column: Column, cell: str) -> str | None:
-    if column.kind == LAG and cell != "-":
-        return terminal.RED if cell[0] == "-" else terminal.DIM if cell == "0" else terminal.ORANGE
-    return _COLORS.get(cell) if column.kind == STATUS else None
+    if column.kind == LAG:
+        return terminal.RED if cell[0] == "-" and cell != "-" else None
+    if column.kind != STATUS:
+        return None
+    return terminal.RED if cell.startswith(_FAILED) else _COLORS.get(cell)
 
 
 def _line(cells: Sequence[_Cell], sizes: Mapping[Column, int], mark: str, colored: bool) -> str:
     parts = []
     for column, cell, color in cells:
-        cut = terminal.shorten if column.kind == STATUS else terminal.shorten_name
+        cut = terminal.shorten if column.kind in (STATUS, TEXT) else terminal.shorten_name
         text = cut(cell, sizes[column], mark)
         room = " " * (sizes[column] - terminal.columns_of(text))
         text = terminal.paint(text, color if colored else None)
-        parts.append(room + text if column.kind == COUNT else text + room)
+        parts.append(room + text if column.is_number else text + room)
     return _GAP.join(parts).rstrip()
