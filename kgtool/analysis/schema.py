@@ -25,7 +25,8 @@ KIND_COUNT: Final = "count"
 KIND_EPOCH: Final = "epoch"
 
 SPLITS: Final = _columns("""
-    path string, partition int, start bigint, end bigint, format string, missing int, order bigint
+    path string, partition int, start bigint, end bigint, format string, missing int, order bigint,
+    layout string
 """)
 """Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
 others are as in ``input_files.InputFile``."""

@@ -58,14 +58,17 @@ def _check(place: Place, out: str, overwrite: bool) -> None:
         )
 
 
-def write_tables(analysis: Analysis, place: Place, only: Sequence[str] = ()) -> list[str]:
+def write_tables(
+    analysis: Analysis, place: Place, only: Sequence[str] = (), *, overwrite: bool = True
+) -> list[str]:
     """Put every table as Parquet in a folder of its own there, or ``only`` some; their names.
 
-    Raises AnalysisError; what was there stays then.
+    Raises AnalysisError, or UsageError if another run has been faster; what was there stays then.
     """
     names = list(dict.fromkeys(only)) or analysis.names()
     try:
         with place.held():
+            _check(place, place.base, overwrite)
             _write(analysis, place, names, whole=not only)
     except Exception as error:
         if isinstance(error, KgError):

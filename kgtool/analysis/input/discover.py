@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgtool.analysis.input import formats
+from kgtool.analysis.input import formats, lookalikes
+from kgtool.analysis.input.examine_text import Text, examine
 from kgtool.analysis.input.formats import HEAD_BYTES, Format
 from kgtool.analysis.input.input_files import (
     NO_PARTITION,
@@ -29,6 +30,8 @@ from kgtool.analysis.input.input_files import (
     is_empty_log,
     unquoted,
 )
+from kgtool.analysis.input.lookalikes import Fixable
+from kgtool.analysis.input.readers.text_layout import as_text, from_text
 from kgtool.analysis.input.readers.text_ranges import SECTION
 from kgtool.analysis.input.resolve_inputs import merge, resolve
 from kgtool.errors import ConfigError
@@ -148,8 +151,9 @@ def classify(listing: Listing) -> Inputs:
                 found.files.append(file)
             elif file == formats.OWN and not listing.is_file:
                 own.add(str(Path(entry.path).parents[1]))
-            elif listing.is_file or not file.endswith(formats.UNKNOWN):
-                found.problems.append(f"{entry.path} {file}.")
+            elif listing.is_file or not isinstance(file, lookalikes.Foreign):
+                way_out = "" if isinstance(file, Fixable) else f" {lookalikes.WAY_OUT}."
+                found.problems.append(f"{entry.path} {file}.{way_out}")
             else:
                 unknown.append(name)
     _tell_of_others(found, listing, others, unknown, sorted(own))
@@ -172,18 +176,13 @@ def _by_content(entry: ListedFile, listing: Listing) -> InputFile | str:
     try:
         head = listing.head(entry)
     except OSError as error:
-        return f"can't be read: {error.strerror or error}"
-    kind = formats.recognise(head)
-    if isinstance(kind, str):
-        if kind == formats.UNKNOWN and formats.looks_like_segment(head):
-            return (
-                f"holds record batches, but not of {TOPIC}, as far as its name tells: the "
-                f"partition is read from {TOPIC}-N/<base offset>.log or "
-                f"{TOPIC}-N.<base offset>.log"
-            )
-        return kind
+        return Fixable(f"can't be read: {error.strerror or error}")
+    found = _recognised(entry, head)
+    if isinstance(found, str):
+        return found
+    kind, layout, missing = found
     if kind == formats.PARQUET and listing.is_remote and Path(entry.path).name.startswith("_"):
-        return "is ignored by Spark, for its name begins with _: rename it"
+        return Fixable("is ignored by Spark, for its name begins with _: rename it")
     if kind == formats.PARQUET and not listing.is_remote:
         from kgtool.analysis.input.readers.parquet_rows import refusal
 
@@ -194,19 +193,39 @@ def _by_content(entry: ListedFile, listing: Listing) -> InputFile | str:
     if isinstance(dumped, str):
         return dumped
     partition, base = dumped
-    separator = formats.separator(head, kind).decode() if listing.is_remote else ""
+    is_streamed = listing.is_remote and layout is None and kind != formats.ROWS_JSON
+    separator = formats.separator(head, kind).decode() if is_streamed else ""
+    if listing.is_remote and not separator and entry.size > MOST_BYTES:
+        return Fixable("is larger than 256 MiB: copy it to this machine")
     return InputFile(
         entry.path,
         kind.name,
         partition,
         base,
         entry.size,
-        kind.missing,
+        missing,
         0,
         listing.root,
         listing.is_remote,
         separator,
+        as_text(layout),
     )
+
+
+def _recognised(entry: ListedFile, head: bytes) -> Text | str:
+    kind = formats.by_magic(head)
+    if isinstance(kind, Format):
+        return Text(kind, None, kind.missing)
+    if kind is not None:
+        return kind
+    found = examine(head, is_whole=entry.size <= len(head))
+    if isinstance(found, str) and formats.looks_like_segment(head):
+        return Fixable(
+            f"holds record batches, but not of {TOPIC}, as far as its name tells: the "
+            f"partition is read from {TOPIC}-N/<base offset>.log or "
+            f"{TOPIC}-N.<base offset>.log"
+        )
+    return found
 
 
 def _dumped(entry: ListedFile, head: bytes, kind: Format) -> tuple[int, int] | str:
@@ -239,6 +258,13 @@ def _tell_of_others(
         )
     if unknown:
         found.notes.append(f"{listing.root}: left out, in no known format: {_some(unknown)}.")
+    changed: dict[str, list[str]] = {}
+    for file in found.files:
+        layout = from_text(file.layout)
+        if layout is not None and layout.described():
+            changed.setdefault(layout.described(), []).append(file.path.rpartition("/")[2])
+    for what, names in changed.items():
+        found.notes.append(f"Passed on as text, {what}: {_some(names)}.")
     if own:
         found.notes.append(f"{listing.root}: left out, written by kgtool analyze: {_some(own)}.")
 

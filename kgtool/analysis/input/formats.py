@@ -6,7 +6,9 @@ import re
 from typing import Final, NamedTuple
 
 from kgtool.analysis import missing_data
+from kgtool.analysis.input import lookalikes
 from kgtool.analysis.input.input_files import TOPIC_NAME
+from kgtool.analysis.input.lookalikes import UNKNOWN as UNKNOWN
 
 
 class Format(NamedTuple):
@@ -50,6 +52,9 @@ GROUPS_TEXT: Final = Format(
     "GroupMetadataMessageFormatter, text",
     GROUPS_JSON.missing | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS,
 )
+ROWS_JSON: Final = Format(
+    "rows-json", "JSON with keys and values in base64", missing_data.TRANSACTIONS
+)
 DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0)
 DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP)
 DUMP_OLD: Final = Format(
@@ -67,6 +72,7 @@ FORMATS: Final = {
         GROUPS_JSON,
         OFFSETS_TEXT,
         GROUPS_TEXT,
+        ROWS_JSON,
         DUMP_JSON,
         DUMP_TEXT,
         DUMP_OLD,
@@ -75,24 +81,26 @@ FORMATS: Final = {
 FORMATTERS: Final = (OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT)
 """These don't say where in which partition a record was."""
 DUMPS: Final = (DUMP_JSON, DUMP_TEXT, DUMP_OLD)
-PLACED: Final = tuple(kind.name for kind in (SEGMENT, CLUSTER, PARQUET, *DUMPS))
+PLACED: Final = tuple(kind.name for kind in (SEGMENT, CLUSTER, PARQUET, ROWS_JSON, *DUMPS))
 """Names of those that tell where in the log a record was."""
 
-UNKNOWN: Final = "is not in a known format"
 OWN: Final = "is a table that kgtool analyze wrote"
 HEAD_BYTES = 1 << 20
 """What is looked at of a file."""
 
-_JSON = re.compile(rb'\{\s*"key"\s*:\s*\{\s*"(?:type|version)"\s*:\s*"?(\d+)"?\s*,\s*"data"\s*:')
+_JSON = re.compile(
+    rb'\{\s*"key"\s*:\s*\{\s*(?:"data"\s*:\s*(?:\{[^{}]*\}|"unknown")\s*,\s*)?'
+    rb'"(?:type|version)"\s*:\s*"?(\d+)'
+)
 _JSON_BEGIN = re.compile(rb'\{\s*"key"\s*:\s*\{')
 _OFFSETS = re.compile(
-    rb"^\[.*?,%b,\d+\]::(?:NULL|OffsetAndMetadata\(|\[OffsetMetadata\[)" % TOPIC_NAME.encode(),
+    rb"^\[.*?,%b,\d+\]::(?:NULL|OffsetAndMetadata[(\[]|\[OffsetMetadata\[)" % TOPIC_NAME.encode(),
     re.MULTILINE,
 )
-_GROUPS = re.compile(rb"::GroupMetadata\(groupId=|^[^\n]+::NULL\r?$", re.MULTILINE)
+_GROUPS = re.compile(rb"^.*::GroupMetadata\(groupId=", re.MULTILINE)
 _DUMP = re.compile(
     rb"^(?:(?:\xef\xbb\xbf)?Dumping [^\n]+\r?\n(?:Log s|S)tarting offset: "
-    rb"|baseOffset: \d+ lastOffset: \d+ |offset: \d+ position: \d+ )",
+    rb"|baseOffset: \d+ lastOffset: \d+ |offset: \d+ (?:position|CreateTime|isValid): )",
     re.MULTILINE,
 )
 _DUMP_BODY = re.compile(
@@ -103,42 +111,24 @@ _DUMP_BODY = re.compile(
 )
 _RECORD = re.compile(rb"^(?:\| )?offset: \d+ .*$", re.MULTILINE)
 _BATCH = re.compile(rb"^baseOffset: \d+ lastOffset: ", re.MULTILINE)
-_DEFAULT = re.compile(rb"^(?:CreateTime|LogAppendTime):-?\d+\t", re.MULTILINE)
+_TOO_OLD = re.compile(rb"^(?:\| )?offset: \d+ position: .*payloadsize: ", re.MULTILINE)
 
 
 def recognise(head: bytes) -> Format | str:
     """The format of a file that begins with these bytes, or why it can't be read."""
-    for test in (_by_magic, _dump, _formatter):
-        found = test(head)
-        if found is not None:
-            return found
-    if _DEFAULT.search(head):
-        return (
-            "is the console consumer's default output, where keys and values are bytes printed "
-            "as text: they can't be read back (use kgtool export, or the OffsetsMessageFormatter)"
-        )
-    return UNKNOWN
+    return by_magic(head) or _dump(head) or _formatter(head) or UNKNOWN
 
 
-def _by_magic(head: bytes) -> Format | str | None:
+def by_magic(head: bytes) -> Format | str | None:
+    """What begins with these bytes, if it is no text."""
     if head.startswith(b"PAR1"):
         return PARQUET
-    if head.startswith(b"\x1f\x8b"):
-        return "is compressed with gzip: unpack it first"
-    if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return "is compressed with zstd: unpack it first"
-    if head.startswith(b"PK\x03\x04"):
-        return "is a zip archive: unpack it first"
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "is UTF-16 text: write it as UTF-8"
-    if not head:
-        return "is empty"
-    return None
+    return lookalikes.by_magic(head) if head else "is empty"
 
 
 def looks_like_segment(head: bytes) -> bool:
     """Whether a record batch or message set may begin here, by offset, length and magic."""
-    if len(head) < 17 or head[0] >= 0x80:
+    if len(head) < 17 or any(head[:2]):
         return False
     length = int.from_bytes(head[8:12], "big", signed=True)
     return head[16] in (0, 1, 2) and 14 <= length < 1 << 30 and b"\0" in head[:8]
@@ -147,6 +137,8 @@ def looks_like_segment(head: bytes) -> bool:
 def _dump(head: bytes) -> Format | str | None:
     if not _DUMP.search(head):
         return None
+    if _TOO_OLD.search(head):
+        return "was made by kafka-dump-log before 0.11, which leaves out tombstones and times"
     body = _DUMP_BODY.search(head)
     if body is None:
         return _dump_without_keys(head)
@@ -178,6 +170,11 @@ def _formatter(head: bytes) -> Format | str | None:
     if offset is not None and (group is None or offset.start() <= group.start()):
         return OFFSETS_TEXT
     return None if group is None else GROUPS_TEXT
+
+
+def is_without_batches(head: bytes, kind: Format) -> bool:
+    """Whether somebody left only the lines of records in a dump that had those of batches."""
+    return kind in (DUMP_JSON, DUMP_TEXT) and not _BATCH.search(head) and bool(_RECORD.search(head))
 
 
 def separator(head: bytes, kind: Format) -> bytes:

@@ -39,6 +39,8 @@ class InputFile(NamedTuple):
     is_remote: bool = False
     separator: str = ""
     """What a record begins with, where Spark reads the text."""
+    layout: str = ""
+    """How a text departs from what the tool printed (``readers.text_layout``)."""
 
 
 class Inputs(NamedTuple):

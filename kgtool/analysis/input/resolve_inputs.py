@@ -109,7 +109,8 @@ def may_overlap(files: Sequence[InputFile]) -> bool:
     Segments of one folder are told apart by their names; those of other folders may be replicas.
     """
     kinds = {file.format for file in files}
-    if kinds & {formats.PARQUET.name, formats.FRAME.name} or len(kinds & set(formats.PLACED)) > 1:
+    anywhere = {formats.PARQUET.name, formats.FRAME.name, formats.ROWS_JSON.name}
+    if kinds & anywhere or len(kinds & set(formats.PLACED)) > 1:
         return True
     folders: dict[int, set[tuple[str, str]]] = {}
     for file in files:

@@ -212,7 +212,9 @@ def _write_outputs(
         html_page.write(options["report"], report, partial(facts.rows, analysis))
         output.note(f"Wrote {options['report']}")
     if options["out"] is not None:
-        written = write_tables(analysis, options["place"], options["only"])
+        written = write_tables(
+            analysis, options["place"], options["only"], overwrite=options["overwrite"]
+        )
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
     if options["plan"] is not None:
         write_plan(analysis, output, options["plan"], options["idle"])

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kgtool.analysis.decode.batches import REASON_CRC
@@ -35,6 +35,7 @@ from kgtool.analysis.input.readers.reencode import (
     Epochs,
     PrintedRecords,
     group_key,
+    is_noise,
     marker,
     offset_key,
     plain_offset,
@@ -58,14 +59,25 @@ _MARKER = re.compile(r"endTxnMarker: (\w+) ")
 _UNKNOWN = re.compile(r"Unknown record type (-?\d+) at offset|unknown::version=(-?\d+)")
 _COMMIT_2_4 = re.compile(
     rf"offset_commit::group=(.*?),partition=({TOPIC_NAME})-(\d+) payload: "
-    r"(?:offset=(-?\d+)|<DELETE>)",
+    r"(?:offset=(-?\d+)(?:,metadata=.*)?|<DELETE>)\s*$",
     re.DOTALL,
 )
 _GROUP_2_4 = re.compile(r"group_metadata::group=(.*) payload: (<DELETE>|\{.*\})\s*$", re.DOTALL)
-_COMMIT_2_0 = re.compile(rf"offset::(.*?):({TOPIC_NAME}):(\d+) payload: (-?\d+)", re.DOTALL)
+_COMMIT_2_0 = re.compile(rf"offset::(.*?):({TOPIC_NAME}):(\d+) payload: (-?\d+)\s*$", re.DOTALL)
 _ERROR = 'Exception in thread "'
 _INVALID_END = re.compile(r"^Found \d+ invalid bytes at the end of", re.MULTILINE)
-_HEADING = re.compile(r"Dumping |(?:Log s|S)tarting offset: |Found |Mismatches in ")
+_HEADING = re.compile(
+    r"Dumping |(?:Log s|S)tarting offset: |Found |Mismatches in |Non-consecutive offsets in "
+    r"|\s+(?:Index (?:offset|position)|\d+ is followed by)"
+)
+_RECORD = re.compile(r"(?:\| )?offset: ")
+_BATCH = re.compile("baseOffset: ")
+_WHOLE = re.compile(
+    r"baseOffset: (?:-?\w+(?: \w+: (?:[\w.-]+(?:\[-?\d*\])?))*)\s*"
+    r"|(?:Log s|S)tarting offset: -?\d+\s*|(?!baseOffset|Log s|Starting).*",
+    re.DOTALL,
+)
+"""Lines of batches and headings, without anything behind them."""
 _decode = json.JSONDecoder().raw_decode
 _SHARED = {"producerId": "-1", "isTransactional": "false", "isvalid": "true"}
 
@@ -80,23 +92,42 @@ def read_units(block: Iterable[TextRecord], into: PrintedRecords) -> None:
         # With 2>&1 an error's first line stands right behind the record it is about.
         text, error, trace = text.partition(_ERROR)
         into.skip_text(error + trace, unit.position)
-        _read_batch(text.splitlines(), unit.position, into, is_last=is_last)
+        _read_batch(list(_whole(text)), unit.position, into, is_last=is_last)
+
+
+def _whole(text: str) -> Iterator[str]:
+    """The lines but for noise, each record with the line breaks that its metadata has."""
+    record = ""
+    for line in text.split("\n"):
+        if _RECORD.match(line) or _BATCH.match(line) or _HEADING.match(line):
+            if record:
+                yield record
+            record = line.removesuffix("\r")
+        elif not is_noise(line):
+            record += f"\n{line}" if record else line
+    if record:
+        yield record
 
 
 def _read_batch(lines: list[str], position: int, into: PrintedRecords, *, is_last: bool) -> None:
     batch = _SHARED
     for number, line in enumerate(lines):
-        if line.startswith("baseOffset: "):
+        if "\n" in line and not _RECORD.match(line):
+            line, _, more = line.partition("\n")
+            into.skip_text(more, position)
+        if not _WHOLE.fullmatch(line):
+            into.skip_text(line, position, is_last=is_last and number == len(lines) - 1)
+        if _BATCH.match(line):
             batch = dict(_FIELD.findall(line))
             if batch.get("isvalid", "true") != "true":
                 into.skip(REASON_CRC, position)
                 return
-        elif line.startswith(("| offset: ", "offset: ")):
+        elif _RECORD.match(line):
             try:
                 _read_record(line, batch, position, into)
             except NOT_A_RECORD:
                 into.skip_text(line, position, is_last=is_last and number == len(lines) - 1)
-        elif not _HEADING.match(line) and number == 0:
+        elif not _HEADING.match(line):
             into.skip_text(line, position)
 
 
@@ -115,7 +146,7 @@ def _read_record(line: str, batch: dict[str, str], position: int, into: PrintedR
         "transactional": shared.get("isTransactional") == "true",
         "epochs": _epochs(batch),
     }
-    body = tail.partition("]")[2].lstrip(" ")
+    body = tail.partition("]")[2].lstrip()
     ends = _MARKER.match(body)
     if ends:
         if ends[1] not in ("ABORT", "COMMIT"):

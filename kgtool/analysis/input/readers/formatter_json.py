@@ -30,6 +30,8 @@ UNKNOWN = "unknown"
 
 _decode = json.JSONDecoder().raw_decode
 _BEGIN = '{"key"'
+_BETWEEN = re.compile(r"[\s,\[\]]*")
+"""Between the elements of an array, as ``jq -s`` writes it."""
 _OBJECT = re.compile(r'\{\s*"key"\s*:')
 
 
@@ -40,7 +42,7 @@ def read_units(block: Iterable[TextRecord], into: PrintedRecords) -> None:
         at = behind = 0
         while at < len(text):
             at = _next(text, behind)
-            if at > behind:
+            if at > behind and not _BETWEEN.fullmatch(text, behind, at):
                 into.skip_text(text[behind:at], unit.position)
             if at == len(text):
                 break

@@ -10,14 +10,16 @@
         members=HashMap(m -> MemberMetadata(memberId=m, …)))
     g::NULL
 
-each on one line (the first shape: up to 2.0). Nothing is escaped, but a topic's name has only
+each on one line (the first shape: up to 2.0; ``[g,t1,0]::OffsetAndMetadata[10,NO_METADATA,1]``
+in 0.8.2). Nothing is escaped, but a topic's name has only
 letters, digits, dots, dashes and underscores, so the fields can be told apart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.readers.reencode import (
@@ -36,6 +38,7 @@ _OFFSETS = re.compile(
     _KEY + r"(?:(?P<null>NULL)"
     r"|OffsetAndMetadata\(offset=(?P<offset>-?\d+), leaderEpoch=[^,]*, metadata=.*,"
     r" commitTimestamp=(?P<commit>-?\d+), expireTimestamp=(?P<expire>None|Some\(-?\d+\)|[^)]*)\)"
+    r"|OffsetAndMetadata\[(?P<offset_0>-?\d+),.*,(?P<commit_0>-?\d+)\]"
     r"|\[OffsetMetadata\[(?P<offset_2>-?\d+),.*\],CommitTime (?P<commit_2>-?\d+)"
     r",ExpirationTime (?P<expire_2>-?\d+)\])$",
     re.DOTALL,
@@ -48,6 +51,9 @@ _GROUPS = re.compile(
     re.DOTALL,
 )
 _MEMBER = re.compile(r"(?:^|, )[^,]* -> MemberMetadata\(memberId=")
+_END = re.compile(r"(?<=[)\]L])\n")
+MOST_LINES = 6
+"""Line ends behind which a record is looked for: with more, a long text would be read for each."""
 _NUMBER = re.compile(r"-?\d+")
 Add = Callable[[re.Match[str], PrintedRecords, int], None]
 """Adds a matched record, at an offset; raises NOT_A_RECORD."""
@@ -70,11 +76,10 @@ def _add_offset(found: re.Match[str], into: PrintedRecords, log_offset: int) -> 
     if found["null"]:
         into.add(log_offset, 0, key, None)
         return
-    commit = int(found["commit"] or found["commit_2"])
-    expire = _NUMBER.search(found["expire"] or found["expire_2"])
-    value = plain_offset(
-        int(found["offset"] or found["offset_2"]), commit, int(expire[0]) if expire else None
-    )
+    commit = int(found["commit"] or found["commit_2"] or found["commit_0"])
+    expire = _NUMBER.search(found["expire"] or found["expire_2"] or "")
+    offset = int(found["offset"] or found["offset_2"] or found["offset_0"])
+    value = plain_offset(offset, commit, int(expire[0]) if expire else None)
     into.add(log_offset, max(commit, 0), key, value)
 
 
@@ -99,8 +104,7 @@ def _read(pattern: re.Pattern[str], add: Add, unit: TextRecord, into: PrintedRec
     text = unit.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     whole = text.removesuffix("\n")
     # Metadata may have line breaks, and behind a record there may be lines of a logger.
-    size = len(whole)
-    while size >= 0:
+    for size in _ends(whole):
         found = pattern.match(whole[:size])
         if found is not None:
             into.skip_text(whole[size:], unit.position)
@@ -109,6 +113,12 @@ def _read(pattern: re.Pattern[str], add: Add, unit: TextRecord, into: PrintedRec
             except NOT_A_RECORD:  # a number or a name that fits into no record
                 into.skip_text(found[0], unit.position)
             return
-        size = whole.rfind("\n", 0, size)
     is_last = into.is_last(unit) and unit.position > 0 and text == whole
     into.skip_text(text, unit.position, is_last=is_last)
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where a record that begins here may end, the last place first."""
+    yield len(text)
+    ends = [found.start() for found in islice(_END.finditer(text), MOST_LINES)]
+    yield from reversed(ends)

@@ -129,7 +129,7 @@ def _read(path: str, start: int, end: int) -> Iterator[RecordBlock]:
             "key": batch["key"],
             "value": batch["value"],
         }
-        for _, piece in _pieces(pa.table(columns)):
+        for _, piece in in_order(pa.table(columns)):
             yield piece
 
 
@@ -144,12 +144,12 @@ def decode_rows(
 ) -> Iterator[Any]:
     """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:
-        for path, piece in _pieces(pa.table(table)):
+        for path, piece in in_order(pa.table(table)):
             source = Source(unquoted(path), NO_PARTITION, missing)
             yield from decode_content(source, piece, options)
 
 
-def _pieces(table: Any) -> Iterator[tuple[str, RecordBlock]]:
+def in_order(table: Any) -> Iterator[tuple[str, RecordBlock]]:
     """(file, records of one partition in the order of offsets) of rows of INPUT."""
     if not len(table):
         return

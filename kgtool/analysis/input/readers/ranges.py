@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -14,13 +15,21 @@ from kgtool.analysis.decode.decoder import Content
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import SEGMENT, TOPIC, InputFile
-from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text, parquet_rows
+from kgtool.analysis.input.readers import (
+    dump_log,
+    formatter_json,
+    formatter_text,
+    json_rows,
+    parquet_rows,
+)
 from kgtool.analysis.input.readers.reencode import PrintedRecords
+from kgtool.analysis.input.readers.text_layout import cleaned, from_text
 from kgtool.analysis.input.readers.text_ranges import (
     BATCHES,
     GROUP_LINES,
     JSON_OBJECTS,
     OFFSET_LINES,
+    ROWS,
     TextRecord,
     sections,
     units,
@@ -93,10 +102,40 @@ def _place(row: Row) -> tuple[int, int]:
 
 def _text_parts(row: Row) -> Iterator[Content]:
     at, size = _place(row)
-    with _opened(row) as file:
-        for block in units(file, row["start"], row["end"], TEXT_READERS[row["format"]][0]):
+    with _text(row) as file:
+        is_clean = file.seekable()
+        found = units(file, row["start"], row["end"], _between(row["format"]))
+        for block, is_last in _with_last(found):
+            if not is_clean:
+                size = block[-1].position + len(block[-1].data) if is_last else row["end"] + 1
             placed = [TextRecord(at + unit.position, unit.data) for unit in block]
-            yield read_block(placed, row["format"], row["order"], size)
+            if row["format"] == formats.ROWS_JSON.name:
+                yield from json_rows.blocks(placed, row["path"], row["partition"])
+            else:
+                yield read_block(placed, row["format"], row["order"], size)
+
+
+def _between(kind: str) -> re.Pattern[bytes]:
+    return ROWS if kind == formats.ROWS_JSON.name else TEXT_READERS[kind][0]
+
+
+def _with_last(blocks: Iterator[list[TextRecord]]) -> Iterator[tuple[list[TextRecord], bool]]:
+    """Each block, and whether it is the last one."""
+    before = next(blocks, None)
+    for block in blocks:
+        assert before is not None
+        yield before, False
+        before = block
+    if before is not None:
+        yield before, True
+
+
+@contextmanager
+def _text(row: Row) -> Iterator[IO[bytes]]:
+    """The text as the tool printed it; not seekable if it had to be cleaned."""
+    layout = from_text(row.get("layout") or "")
+    with _opened(row) as file:
+        yield file if layout is None else cleaned(file, layout)
 
 
 def read_block(block: list[TextRecord], kind: str, order: int, end: int) -> RecordBlock:
@@ -130,6 +169,7 @@ def split_of(file: InputFile) -> dict[str, Any]:
         "format": file.format,
         "missing": file.missing,
         "order": file.order,
+        "layout": file.layout,
     }
 
 
@@ -148,13 +188,23 @@ def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
                 yield {**row, "start": start, "end": end}
     elif row["format"] in _DUMPS:
         heading = row["content"].heading if "content" in row else ""
-        with _opened(row) as file:
-            for start, end, name in sections(file, row["end"], heading):
-                yield from _even({**row, **section(name)}, start, end)
+        with _text(row) as file:
+            is_clean = file.seekable()
+            size = row["end"] if is_clean else _most(row)
+            for start, end, name in sections(file, size, heading):
+                part = {**row, **section(name), "start": start, "end": end}
+                yield from _even(part, start, end) if is_clean else [part]
+    elif row.get("layout"):
+        yield {**row, "end": _most(row)}
     elif row["format"] in (formats.CLUSTER.name, formats.FRAME.name):
         yield dict(row)
     else:
         yield from _even(row, row["start"], row["end"])
+
+
+def _most(row: Row) -> int:
+    """As long as a text may be once it is cleaned: UTF-16 takes three bytes for two."""
+    return 2 * int(row["end"]) + 16
 
 
 def _even(row: Row, start: int, end: int) -> Iterator[dict[str, Any]]:

@@ -30,13 +30,26 @@ _STOPPED = re.compile(
     re.MULTILINE,
 )
 _NOISE = re.compile(
-    r"""\s*$ | Processed\ a\ total\ of\ \d+\ messages | Option\ --\S+\ is\ deprecated
+    r"""\s*$ | Option\ --\S+\ is\ deprecated
     | (?:log4j|SLF4J|StatusLogger):?\ ? | \[\d{4}-\d\d-\d\d[ T][\d:,.]+\]\ [A-Z]+[ ]
     | \[main\]\ (?:INFO|WARN|ERROR|DEBUG)\ | (?:WARN|WARNING|ERROR|INFO)\b | \s+at\ \S+\(
-    | OpenJDK\ | Picked\ up\ \w+:""",
+    | OpenJDK\ | Picked\ up\ \w+: | Defaulted\ container\ | ```\w*\s*$
+    | (?!.*::)\s*--[a-z][\w-]+(?:[ =].*)?$
+    | (?:\^C)?Processed\ a\ total\ of\ \d | \^C\s*$ | (?!.*::)\S{0,80}\ ?[$#%\u276f]\s*$
+    | (?!.*::)[^{]{0,120}[$#%>\u276f]\s+[^{]*
+      \b(?:kafka|docker|podman|kubectl|oc|ssh|cat|grep|head|tail)\b
+    """,
     re.VERBOSE,
 )
-"""Lines of tools, loggers and the JVM between the records."""
+"""Lines of tools, loggers, shells and the JVM between the records."""
+_RECORD = re.compile(
+    r"::(?:NULL|GroupMetadata\(|OffsetAndMetadata|\[OffsetMetadata)|\"key\"\s*:|[oO]ffset: \d+ "
+)
+"""What only a record has: behind what looks like a logger's own words, too."""
+SHORTENED = re.compile(r"\.\.\.|\u2026")
+"""What people write for what they leave out."""
+MOST_UNREAD = 50
+"""Samples of text that is not a record."""
 
 _int16 = struct.Struct(">h").pack
 _int32 = struct.Struct(">i").pack
@@ -78,6 +91,11 @@ class PrintedRecords:
         self._epochs: list[Epochs | None] = []
         self._parts: list[bytes] = []
         self._counts: dict[tuple[str, bool], list[int]] = {}
+        self.unread: list[str] = []
+        """Some of the text that is neither record nor noise."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def add(
         self,
@@ -124,8 +142,10 @@ class PrintedRecords:
         if stopped:
             self.notes.append(Note(REASON_STOPPED.format(stopped[1].strip()[:200]), position))
             return
-        if all(_NOISE.match(line) for line in text.splitlines()):
+        if all(map(is_noise, text.splitlines())):
             return
+        if len(self.unread) < MOST_UNREAD and (not is_last or SHORTENED.search(text[:1000])):
+            self.unread.append(text[:1000])
         reason = REASON_CUT_OFF if is_last else REASON_MALFORMED
         self.skip(reason, position, damage=not is_last)
 
@@ -159,6 +179,11 @@ class PrintedRecords:
             leader_epoch=epochs[:, 0] if has_epochs else None,
             producer_epoch=epochs[:, 1] if has_epochs else None,
         )
+
+
+def is_noise(line: str) -> bool:
+    """Whether a line is neither a record nor a part of one."""
+    return _NOISE.match(line) is not None and _RECORD.search(line, 0, 1000) is None
 
 
 def marker(kind: int) -> tuple[bytes, bytes]:

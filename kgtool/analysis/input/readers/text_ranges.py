@@ -14,13 +14,15 @@ BLOCK_BYTES = 8 << 20
 LOOKBACK = 256
 """Bytes before a range in which what separates its first record from the one before may begin."""
 
-JSON_OBJECTS = re.compile(rb'\}\s*(?=\{\s*"key"\s*:)')
+JSON_OBJECTS = re.compile(rb'\}\s*,?\s*(?=\{\s*"key"\s*:)')
 """Between two objects that begin with ``"key"``. This can't occur inside a JSON string, where a
-quote has a backslash before it, nor inside an object, where a comma comes first."""
+quote has a backslash before it, nor inside an object, whose arrays' elements have no key."""
 OFFSET_LINES = re.compile(rb"\n(?=\[)")
 GROUP_LINES = re.compile(rb"\n(?=[^\n]+::(?:GroupMetadata\(|NULL))")
 BATCHES = re.compile(rb"\n(?=(?:baseOffset|offset): \d|Dumping )")
 """Between what kafka-dump-log prints of two batches; before 2.2 it prints records only."""
+ROWS = re.compile(rb"\n(?=\{)")
+"""Between JSON objects on lines of their own."""
 NOISE_BYTES = 1 << 20
 """Before the first heading there may be as much that a logger wrote."""
 SECTION = re.compile(rb"^(?:\xef\xbb\xbf)?Dumping ([^\r\n]*)", re.MULTILINE)
