@@ -276,6 +276,10 @@ class GroupDeletion(NamedTuple):
     group: str
     status: str
     error: ItemError | None = None
+    offsets: int = 0
+    """How many offsets go with it."""
+    agreed: int = 0
+    """A digest of them, to find what has changed since a plan was shown."""
 
     @property
     def is_open(self) -> bool:
@@ -297,6 +301,20 @@ class OffsetDeletion(NamedTuple):
     partition: int | None
     status: str
     error: ItemError | None = None
+    old: CommittedOffset | None = None
+    """The offset before; None: none. Brokers keep offset -1, too: ``old.offset`` is None then."""
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition; not for a row without one."""
+        if self.partition is None:
+            raise ValueError(f"{self.topic} has no partitions")
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def is_open(self) -> bool:
@@ -310,3 +328,4 @@ class GroupOffsetDeletions(NamedTuple):
     group: str
     rows: list[OffsetDeletion]
     error: ItemError | None = None
+    description: GroupDescription | None = None

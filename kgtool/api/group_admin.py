@@ -9,9 +9,9 @@ milliseconds since the epoch and say so in their names; offsets are those of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgtool.api import arguments
 from kgtool.api.arguments import Goal, Topics
@@ -31,9 +31,10 @@ from kgtool.model import (
 )
 
 if TYPE_CHECKING:
+    from kgtool.changes.driver import Kind
     from kgtool.changes.groups.members import MemberRemoval
-    from kgtool.changes.offsets.keep import GroupKeep
-    from kgtool.changes.reset.targets import GroupReset, ResetRequest
+    from kgtool.changes.kinds.keep import GroupKeep
+    from kgtool.changes.reset.targets import GroupReset
 
 
 class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
@@ -79,14 +80,17 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param create: create the group if it does not exist.
         :param force: also where a transaction is pending.
         """
+        from kgtool.changes.kinds.reset_offsets import ResetOffsets
         from kgtool.changes.reset.targets import ResetRequest, Strategy
 
         numbers = {at: arguments.number(at, value) for at, value in offsets.items()}
         strategy = Strategy("from-file", offsets={group: numbers})
         request = ResetRequest((group,), strategy, None, create, force)
-        exact = partial(arguments.exact, offsets=offsets)
-        (done,) = self._reset("commit_offsets", request, refine=exact, dry_run=dry_run)
-        return done
+        kind = ResetOffsets(request, partial(arguments.exact, offsets=offsets))
+        done: list[GroupReset] = self._make(
+            "commit_offsets", kind, [group], dry_run, force=force, create=create
+        )
+        return done[0]
 
     def reset_offsets(
         self,
@@ -115,51 +119,36 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             does not revert the rest.
         :raises UsageError: not exactly one of the three was given.
         """
+        from kgtool.changes.kinds.reset_offsets import ResetOffsets
         from kgtool.changes.reset.targets import ResetRequest
 
         strategy = arguments.strategy(to, shift_by, like)
         scope = None if topics is None else tuple(arguments.specs(topics))
-        names = tuple(arguments.names(groups))
-        request = ResetRequest(names, strategy, scope, create, force)
-        return self._reset("reset_offsets", request, all_or_nothing=all_or_nothing, dry_run=dry_run)
+        names = arguments.names(groups)
+        kind = ResetOffsets(ResetRequest(tuple(names), strategy, scope, create, force))
+        return self._make(
+            "reset_offsets",
+            kind,
+            names,
+            dry_run,
+            all_or_nothing=all_or_nothing,
+            force=force,
+            create=create,
+        )
 
-    def _reset(
-        self,
-        operation: str,
-        request: ResetRequest,
-        *,
-        dry_run: bool,
-        all_or_nothing: bool = False,
-        refine: Callable[[list[GroupReset]], list[GroupReset]] = list,
-    ) -> list[GroupReset]:
+    def _make(
+        self, operation: str, kind: Kind, groups: list[str], dry_run: bool, **flags: bool
+    ) -> list[Any]:
+        """Make a change, or return what it would do; ``flags`` are the command's options."""
+        from kgtool.changes.driver import Driver
 
-        from kgtool.changes.plan_rows import settle
-        from kgtool.changes.reset.execute import execute_resets
-        from kgtool.changes.reset.plan import plan_resets
-
-        force, create = request.force, request.can_create
-        with (
-            self._call() as session,
-            self._change(
-                session, operation, force=force, create=create, all_or_nothing=all_or_nothing
-            ) as change,
-        ):
-            if not dry_run:
-                change.lock(request.groups)
-            plan = session.run(plan_resets(session.cluster, request))
-            plan = settle(refine(plan), all_or_nothing)
+        done: list[Any] = []
+        with self._call() as session:
+            driver = Driver(session, kind, all_or_nothing=flags.get("all_or_nothing", False))
             if dry_run:
-                return plan
-            resetting = execute_resets(
-                session.cluster,
-                plan,
-                force=force,
-                all_or_nothing=all_or_nothing,
-                before_change=change.before,
-            )
-            done = session.run(resetting)
-            for group in done:
-                change.results(group.rows)
+                return driver.preview(groups)
+            with self._change(session, operation, None, **flags) as change:
+                driver.at_once(change, groups, done.extend)
         return done
 
     def delete_groups(
@@ -179,38 +168,15 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param all_or_nothing: delete nothing if one of the groups can't be deleted. A later
             failure does not revert the rest.
         """
-        from kgtool.changes.groups import delete
         from kgtool.changes.hidden_offsets import HiddenOffsets
-        from kgtool.changes.plan_rows import settle
+        from kgtool.changes.kinds.delete_groups import DeleteGroups
 
         names = arguments.names(groups)
-        with self._call() as session:
-            hidden = HiddenOffsets(names, warn, refuse=not force)
-            plan = partial(
-                delete.plan_deletions, session.cluster, names, force=force, hidden=hidden
-            )
-            if dry_run:
-                return settle(session.run(plan()).rows, all_or_nothing)
-
-            def count() -> tuple[Iterable[str], int]:
-                planned = session.run(plan())
-                return planned.agreed, planned.offsets
-
-            with self._change(
-                session, "delete_groups", force=force, all_or_nothing=all_or_nothing
-            ) as change:
-                change.lock(names)
-                change.foresee(count)
-                deleting = delete.delete_groups(
-                    session.cluster,
-                    names,
-                    force=force,
-                    all_or_nothing=all_or_nothing,
-                    before_change=change.before,
-                    hidden=hidden,
-                    on_rows=change.results,
-                )
-                return session.run(deleting)
+        hidden = HiddenOffsets(names, warn, refuse=not force)
+        kind = DeleteGroups(names, force=force, hidden=hidden)
+        return self._make(
+            "delete_groups", kind, names, dry_run, all_or_nothing=all_or_nothing, force=force
+        )
 
     def delete_offsets(
         self,
@@ -230,28 +196,14 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param all_or_nothing: delete nothing if one of the offsets can't be deleted. A later
             failure does not revert the rest.
         """
-        from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
-        from kgtool.changes.plan_rows import settle
+        from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 
-        requests = {group: arguments.specs(topics)}
-        with self._call() as session:
-            if dry_run:
-                looked = plan_offset_deletions(session.cluster, requests, force=force)
-                return settle([session.run(looked).results[group]], all_or_nothing)[0]
-            with self._change(
-                session, "delete_offsets", force=force, all_or_nothing=all_or_nothing
-            ) as change:
-                change.lock([group])
-                deleting = delete_offsets(
-                    session.cluster,
-                    requests,
-                    force=force,
-                    all_or_nothing=all_or_nothing,
-                    before_change=change.before,
-                )
-                done = session.run(deleting)[group]
-                change.results(done.rows)
-            return done
+        asks_broker = not (dry_run or all_or_nothing)
+        kind = DeleteOffsets({group: arguments.specs(topics)}, force, asks_broker=asks_broker)
+        done: list[GroupOffsetDeletions] = self._make(
+            "delete_offsets", kind, [group], dry_run, all_or_nothing=all_or_nothing, force=force
+        )
+        return done[0]
 
     def alter_configs(
         self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
@@ -299,24 +251,10 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :param all_or_nothing: keep nothing if one of the offsets can't be kept. A later failure
             does not revert the rest.
         """
-        from kgtool.changes.offsets.keep import journaled_keep, plan_keep
-        from kgtool.changes.plan_rows import open_rows, settle
+        from kgtool.changes.kinds.keep import Keep
 
-        names = arguments.names(groups)
-        with (
-            self._call() as session,
-            self._change(session, "keep", join=join, all_or_nothing=all_or_nothing) as change,
-        ):
-            found = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
-            plan = settle(found.groups, all_or_nothing)
-            going = {row.group for row in open_rows(*plan)}
-            if dry_run or not going:
-                return plan
-            change.lock(going)
-            keeping = journaled_keep(
-                session.cluster, change, plan, now_ms, all_or_nothing=all_or_nothing
-            )
-            return session.run(keeping)
+        kind, names = Keep(now_ms, join=join), arguments.names(groups)
+        return self._make("keep", kind, names, dry_run, all_or_nothing=all_or_nothing, join=join)
 
     def remove_members(
         self,

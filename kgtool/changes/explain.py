@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kgtool.changes.groups.delete import plan_deletions
-from kgtool.changes.offsets.delete import plan_offset_deletions
+from kgtool.changes.kinds.delete_groups import DeleteGroups
+from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.reset.rows import refusal
 from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, gather, grouped, within
@@ -205,11 +205,11 @@ def _refusals(
         return description.error, {}
     topics = grouped((partition.topic, partition.partition) for partition in values)
     specs = [TopicSpec(topic, tuple(numbers)) for topic, numbers in topics.items()]
-    requests = {group: specs} if specs else {}
-    plans = [plan_deletions(cluster, [group]), plan_offset_deletions(cluster, requests)]
-    deletions, offsets = yield from gather(plans)
-    rows = offsets.results[group].rows if specs else []
-    return deletions.rows[0].error, {
+    deleting, names = DeleteOffsets({group: specs}), [group] if specs else []
+    plans = [DeleteGroups([group]).look(cluster, [group]), deleting.look(cluster, names)]
+    (deletion,), offsets = yield from gather(plans)
+    rows = [row for one in offsets for row in one.rows]
+    return deletion.error, {
         TopicPartition(row.topic, row.partition or 0): row.error for row in rows
     }
 

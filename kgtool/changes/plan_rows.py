@@ -21,14 +21,15 @@ def failed(row: RowT, error: KgError | ItemError) -> RowT:
     """Return a row with an error, and the status that follows from it."""
     known: Any = row
     if isinstance(error, KgError):
-        error = ItemError.of(error, Target(known.group, known.topic, known.partition))
+        names = (getattr(known, name, None) for name in ("group", "topic", "partition"))
+        error = ItemError.of(error, Target(*names))
     done: RowT = known._replace(status=error.status, error=error)
     return done
 
 
 def open_rows(*groups: Any) -> list[Any]:
     """Return the open rows."""
-    return [row for group in groups for row in group.rows if row.is_open]
+    return [row for group in groups for row in getattr(group, "rows", (group,)) if row.is_open]
 
 
 def each_open(group: GroupT, change: Callable[[Any], Any]) -> GroupT:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from kgtool.changes.reset.execute import execute_resets
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.targets import ResetRequest, Strategy
 from kgtool.cli.change import confirm
@@ -29,6 +28,7 @@ from tests.broker.test_commits_in_doubt import (
 )
 from tests.changes.world import commit, seen
 from tests.support import clients
+from tests.support.changing import execute_resets
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan
 

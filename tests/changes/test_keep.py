@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.offsets import keep
-from kgtool.changes.offsets.keep import GroupKeep, KeepRow, execute_keep, plan_keep
+from kgtool.changes.driver import apply_part
+from kgtool.changes.kinds import keep
+from kgtool.changes.kinds.keep import GroupKeep, Keep, KeepRow
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.model import CommittedOffset, GroupDescription, TopicPartition
@@ -55,16 +56,15 @@ class World:
         return Script(lambda _broker, _request: None).run(operation)
 
     def plan(self, *, join: bool = False) -> KeepRow:
-        found = self.run(plan_keep(None, ["g"], T, join=join))  # type: ignore[arg-type]
-        (group,) = found.groups
+        (group,) = self.run(Keep(lambda: T, join=join).look(None, ["g"]))  # type: ignore[arg-type]
         (row,) = group.rows
         self.group: GroupKeep = group
         return row
 
     def execute(self) -> KeepRow:
-        (group,) = self.run(
-            execute_keep(None, [self.group], lambda: AFTER, self.announced.extend)  # type: ignore[arg-type]
-        )
+        kind = Keep(lambda: AFTER)
+        announce: Any = lambda wave: self.announced.extend(wave.groups)  # noqa: E731
+        (group,) = self.run(apply_part(None, kind, [self.group], announce))  # type: ignore[arg-type]
         (row,) = group.rows
         return row
 
@@ -130,7 +130,7 @@ def test_a_standalone_commit_is_made_again_as_it_is(world: World) -> None:
 def test_a_share_group_has_nothing_to_keep(world: World) -> None:
     """Was: "has no committed offset", and the exit status of a success."""
     world.described = world.described._replace(type="share", protocol_type="share")
-    (group,) = world.run(plan_keep(None, ["g"], T, join=False)).groups  # type: ignore[arg-type]
+    (group,) = world.run(Keep(lambda: T).look(None, ["g"]))  # type: ignore[arg-type]
     assert group.rows == []
     assert group.error is not None and group.error.name == "WRONG_GROUP_TYPE"
 
@@ -263,5 +263,5 @@ def test_nothing_is_written_where_the_journal_can_not_be(world: World) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        world.run(execute_keep(None, [world.group], lambda: AFTER, refuse))  # type: ignore[arg-type]
+        world.run(apply_part(None, Keep(lambda: AFTER), [world.group], refuse))  # type: ignore[arg-type]
     assert world.written == []

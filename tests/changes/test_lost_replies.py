@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups.delete import delete_groups, plan_deletions
 from kgtool.changes.journal.journal import outcome_of
-from kgtool.changes.offsets.delete import delete_offsets
+from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectFailed, ConnectionLost
@@ -20,6 +19,7 @@ from kgtool.protocol.api import (
     describe_acls,
     describe_groups,
     find_coordinator,
+    list_offsets,
     list_transactions,
     metadata,
     offset_delete,
@@ -29,6 +29,7 @@ from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.api import list_groups as list_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.list import list_groups
+from tests.support.changing import delete_groups, delete_offsets
 from tests.support.script import ALL_VERSIONS, Script, living
 
 LOST = ConnectionLost("one:9092 closed the connection.").after_sending()
@@ -62,6 +63,7 @@ class Coordinator:
                 error_code=codes.SECURITY_DISABLED
             ),
             list_groups_api.Request: self._list,
+            list_offsets.Request: self._log_ends,
         }
         if type(request) in answers:
             return answers[type(request)](request)
@@ -88,6 +90,19 @@ class Coordinator:
         names = [] if self.offsets is None else ["g"]
         rows = [list_groups_api.Group(group_id=name, group_state="Empty") for name in names]
         return list_groups_api.Response(groups=rows)
+
+    def _log_ends(self, request: Any) -> Any:
+        topics = [
+            list_offsets.Topic(
+                name=topic.name,
+                partitions=[
+                    list_offsets.Partition(partition=row.partition, offset=100)
+                    for row in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return list_offsets.Response(topics=topics)
 
     def _describe(self, request: Any) -> Any:
         state = "Dead" if self.offsets is None else "Empty"
@@ -208,7 +223,7 @@ def test_offsets_are_deleted_once(
 ) -> None:
     coordinator = Coordinator({0: 5, 1: 7}, list(fate))
     specs = {"g": [TopicSpec("t", (0,))]}
-    done = Script(coordinator).run(delete_offsets(one_broker(), specs))["g"]
+    (done,) = Script(coordinator).run(delete_offsets(one_broker(), specs))
     (row,) = done.rows
     assert (row.status, row.error.name if row.error else None) == (status, name)
     assert changes is None or coordinator.changes == changes
@@ -222,7 +237,7 @@ def test_offsets_are_deleted_once(
 def test_partitions_that_are_gone_are_told_from_those_that_were_committed_again() -> None:
     coordinator = Coordinator({0: 5, 1: 7}, ["lost, then committed"])
     specs = {"g": [TopicSpec("t", (0, 1, 2))]}
-    done = Script(coordinator).run(delete_offsets(one_broker(), specs))["g"]
+    (done,) = Script(coordinator).run(delete_offsets(one_broker(), specs))
     assert {row.partition: row.status for row in done.rows} == {
         0: "changed-meanwhile",
         1: "deleted",
@@ -249,9 +264,8 @@ def test_a_group_that_is_not_listed_is_not_deleted() -> None:
     coordinator = Polite({}, [])
     coordinator.offsets = None
     script = Script(coordinator)
-    assert [row.status for row in script.run(plan_deletions(one_broker(), ["g"])).rows] == [
-        "failed"
-    ]
+    plan = script.run(DeleteGroups(["g"]).look(one_broker(), ["g"]))
+    assert [row.status for row in plan] == ["failed"]
     (row,) = script.run(delete_groups(one_broker(), ["g"]))
     assert row.error is not None
     assert (row.status, row.error.name) == ("failed", "GROUP_ID_NOT_FOUND")
@@ -261,8 +275,9 @@ def test_a_group_that_is_not_listed_is_not_deleted() -> None:
 def test_a_partition_that_does_not_exist_is_no_success() -> None:
     """Some brokers say of any partition that its offset is deleted."""
     coordinator = Coordinator({0: 5}, [])
-    done = Script(coordinator).run(delete_offsets(one_broker(), {"g": [TopicSpec("t", (0, 7))]}))
-    found = {row.partition: (row.status, row.error and row.error.name) for row in done["g"].rows}
+    specs = {"g": [TopicSpec("t", (0, 7))]}
+    (done,) = Script(coordinator).run(delete_offsets(one_broker(), specs))
+    found = {row.partition: (row.status, row.error and row.error.name) for row in done.rows}
     assert found == {0: ("deleted", None), 7: ("failed", "UNKNOWN_TOPIC_OR_PARTITION")}
 
 

@@ -10,7 +10,6 @@ from kgtool.changes.groups.members import still_busy
 from kgtool.changes.offsets.commit import ADMIN, REQUEST_BYTES, CommitIdentity
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.reset.execute import execute_resets
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow, Strategy, target
 from kgtool.changes.snapshot import GroupChange
@@ -22,6 +21,7 @@ from kgtool.protocol.api import list_groups, list_offsets, metadata, offset_comm
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.offsets.leader_epochs import leader_epochs
 from kgtool.queries.offsets.list_offsets import LogPoint, LogRange, log_ranges
+from tests.support.changing import execute_resets
 from tests.support.reset_world import Group, Log, World
 
 EARLIEST, LATEST, CURRENT = Strategy("to-earliest"), Strategy("to-latest"), Strategy("to-current")

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from kgtool.changes import plan
 from kgtool.changes.journal.change import Change
 from kgtool.changes.restore import run
 from kgtool.cli.app.main import main
-from kgtool.cli.change import confirm, impact, plan
+from kgtool.cli.change import confirm, impact
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session

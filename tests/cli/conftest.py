@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from kgtool import changes, queries
+from kgtool.changes.driver import Before
+from kgtool.changes.journal.change import Change
 from tests.cli.fake import FakeSession, Unreachable
 from tests.cli.run import Result, call
 
@@ -32,8 +34,7 @@ PLACES = {
     "offsets": "kgtool.queries.offsets.describe",
     "topics": "kgtool.queries.cluster.topics",
     "doctor": "kgtool.queries.doctor.examine",
-    "group_delete": "kgtool.changes.groups.delete",
-    "offset_delete": "kgtool.changes.offsets.delete",
+    "offset_delete": "kgtool.changes.kinds.delete_offsets",
 }
 """Where the operations are whose results ``canned`` takes."""
 
@@ -73,6 +74,46 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 return _result(*args, **kw) if callable(_result) else _result
 
             monkeypatch.setattr(f"{PLACES[module]}.{function}", operation)
+
+    return use
+
+
+@pytest.fixture
+def canned_kind(
+    canned: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[Any]]:
+    """Replace a kind of change by its outcome; return the steps as they are taken.
+
+    :param foresee: the plan of some groups. :param outcome: what comes of a group of the plan.
+    """
+
+    def use(
+        kind: type, foresee: Callable[[list[str]], list[Any]], outcome: Callable[[Any], Any]
+    ) -> list[Any]:
+        calls: list[Any] = []
+
+        def look(_self: Any, _cluster: Any, groups: list[str]) -> Iterator[Any]:
+            yield from ()
+            calls.append((list(groups), True))
+            return foresee(list(groups))
+
+        def look_again(_self: Any, _cluster: Any, plan: list[Any]) -> Iterator[Any]:
+            yield from ()
+            return plan
+
+        def before(_self: Any, _cluster: Any, going: list[Any]) -> Iterator[Any]:
+            yield from ()
+            return Before()
+
+        def send(_self: Any, _cluster: Any, going: list[Any]) -> Iterator[Any]:
+            yield from ()
+            calls.append(([group.group for group in going], False))
+            return list(map(outcome, going))
+
+        monkeypatch.setattr(Change, "before", lambda *_: None)  # there is no journal
+        for step in (look, look_again, before, send):
+            monkeypatch.setattr(kind, step.__name__, step)
+        return calls
 
     return use
 

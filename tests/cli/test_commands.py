@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups.delete import DeletionPlan
-from kgtool.changes.offsets.delete import OffsetsPlan
-from kgtool.changes.snapshot import Agreed
+from kgtool.changes.kinds.delete_groups import DeleteGroups
+from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.model import (
     Broker,
     CommittedOffset,
@@ -26,7 +25,6 @@ from kgtool.model import (
     OffsetRow,
     Target,
     TopicPartition,
-    TopicSpec,
 )
 from kgtool.queries.offsets.lag import LogEnds
 from tests.cli.run import Result
@@ -268,37 +266,32 @@ NOT_EMPTY = ItemError(
 
 
 class TestDelete:
-    def _canned(self, canned: Canned, outcomes: dict[str, ItemError | None]) -> list[Any]:
-        calls: list[Any] = []
-
-        def rows(groups: Any, done: str) -> list[GroupDeletion]:
+    def _canned(self, canned_kind: Any, outcomes: dict[str, ItemError | None]) -> list[Any]:
+        def foresee(groups: list[str]) -> list[GroupDeletion]:
+            rows = [GroupDeletion(g, "would-delete", None, 1) for g in groups]
             return [
-                GroupDeletion(g, "failed" if outcomes[g] else done, outcomes[g]) for g in groups
+                row._replace(status="failed", error=outcomes[row.group])
+                if outcomes[row.group]
+                else row
+                for row in rows
             ]
 
-        def plan(groups: Any, **_options: Any) -> DeletionPlan:
-            calls.append((list(groups), True))
-            return DeletionPlan(rows(groups, "would-delete"), {}, 0)
-
-        def delete(groups: Any, **_options: Any) -> list[GroupDeletion]:
-            calls.append((list(groups), False))
-            return rows(groups, "deleted")
-
-        canned(group_delete__delete_groups=delete, group_delete__plan_deletions=plan)
+        done = lambda row: row._replace(status="deleted")  # noqa: E731
+        calls: list[Any] = canned_kind(DeleteGroups, foresee, done)
         return calls
 
-    def test_kafka_form_asks_nothing(self, kgtool: Kgtool, canned: Canned) -> None:
-        calls = self._canned(canned, {"g1": None, "g2": None})
+    def test_kafka_form_asks_nothing(self, kgtool: Kgtool, canned_kind: Any) -> None:
+        calls = self._canned(canned_kind, {"g1": None, "g2": None})
         result = kgtool("--delete", "--group", "g1", "--group", "g2", "--group", "g1")
         assert result == (
             0,
             "Deletion of requested consumer groups ('g1', 'g2') was successful.\n",
             "",
         )
-        assert calls == [(["g1", "g2"], False)]
+        assert calls == [(["g1", "g2"], True), (["g1", "g2"], False)]
 
-    def test_some_fail(self, kgtool: Kgtool, canned: Canned) -> None:
-        self._canned(canned, {"a": None, "live": NOT_EMPTY, "nosuch": MISSING})
+    def test_some_fail(self, kgtool: Kgtool, canned_kind: Any) -> None:
+        self._canned(canned_kind, {"a": None, "live": NOT_EMPTY, "nosuch": MISSING})
         argv = ["--delete", "--group", "nosuch", "--group", "live", "--group", "a"]
         result = kgtool(*argv)
         assert result.status == 3
@@ -317,13 +310,13 @@ class TestDelete:
         assert document["results"][1]["error"]["code"] == 68
         assert [error["code"] for error in document["errors"]] == [68, 69]
 
-    def test_all_fail(self, kgtool: Kgtool, canned: Canned) -> None:
-        self._canned(canned, {"live": NOT_EMPTY})
+    def test_all_fail(self, kgtool: Kgtool, canned_kind: Any) -> None:
+        self._canned(canned_kind, {"live": NOT_EMPTY})
         assert kgtool("--delete", "--group", "live").status == 1
         assert kgtool("delete", "--group", "live", "--yes").status == 1
 
-    def test_nothing_to_delete(self, kgtool: Kgtool, canned: Canned) -> None:
-        self._canned(canned, {})
+    def test_nothing_to_delete(self, kgtool: Kgtool, canned: Canned, canned_kind: Any) -> None:
+        self._canned(canned_kind, {})
         canned(listing__list_groups=Listing([], []))
         assert kgtool("--delete", "--all-groups") == (
             0,
@@ -338,8 +331,10 @@ class TestDelete:
         )
 
     @pytest.mark.parametrize("argv", [["--delete"], ["delete"], ["delete", "--yes"]])
-    def test_dry_run_deletes_nothing(self, kgtool: Kgtool, canned: Canned, argv: list[str]) -> None:
-        calls = self._canned(canned, {"a": None})
+    def test_dry_run_deletes_nothing(
+        self, kgtool: Kgtool, canned_kind: Any, argv: list[str]
+    ) -> None:
+        calls = self._canned(canned_kind, {"a": None})
         result = kgtool(*argv, "--dry-run", "--group", "a")
         assert result.status == 0
         assert "'a'" in result.out
@@ -348,8 +343,8 @@ class TestDelete:
         rows = kgtool(*argv, "--dry-run", "--group", "a", "-o", "json").json["results"]
         assert rows == [{"group": "a", "status": "would-delete", "error": None}]
 
-    def test_the_plan_comes_first_and_warns(self, kgtool: Kgtool, canned: Canned) -> None:
-        calls = self._canned(canned, {"a": None, "live": NOT_EMPTY})
+    def test_the_plan_comes_first_and_warns(self, kgtool: Kgtool, canned_kind: Any) -> None:
+        calls = self._canned(canned_kind, {"a": None, "live": NOT_EMPTY})
         result = kgtool("delete", "--yes", "--group", "a", "--group", "live")
         assert result.status == 3
         assert calls == [(["a", "live"], True), (["a"], False)]
@@ -358,29 +353,19 @@ class TestDelete:
 
 
 class TestDeleteOffsets:
-    def _canned(self, canned: Canned, results: dict[str, GroupOffsetDeletions]) -> list[Any]:
-        calls: list[Any] = []
-
-        def delete(requests: Any, **_options: Any) -> Any:
-            calls.append((dict(requests), False))
-            return {group: results[group] for group in requests}
-
-        def plan(requests: Any, **_options: Any) -> OffsetsPlan:
-            calls.append((dict(requests), True))
-            foreseen = {group: _foreseen(results[group]) for group in requests}
-            agreed = {g: Agreed([TopicSpec("t", (0,))], [1], []) for g in requests}
-            had = {TopicPartition("t", 0): CommittedOffset(5, None, "")}
-            return OffsetsPlan(foreseen, agreed, dict.fromkeys(requests, had), {})
-
-        canned(
-            offset_delete__delete_offsets=delete,
-            offset_delete__plan_offset_deletions=plan,
-            offset_delete__ends_of={TopicPartition("t", 0): LogEnds(0, 9)},
+    def _canned(
+        self, canned: Canned, canned_kind: Any, results: dict[str, GroupOffsetDeletions]
+    ) -> list[Any]:
+        canned(offset_delete__ends_of={TopicPartition("t", 0): LogEnds(0, 9)})
+        calls: list[Any] = canned_kind(
+            DeleteOffsets,
+            lambda groups: [_foreseen(results[group]) for group in groups],
+            lambda group: results[group.group],
         )
         return calls
 
-    def test_success(self, kgtool: Kgtool, canned: Canned) -> None:
-        self._canned(canned, {"g": _deletions("g", ("t", 0, None))})
+    def test_success(self, kgtool: Kgtool, canned: Canned, canned_kind: Any) -> None:
+        self._canned(canned, canned_kind, {"g": _deletions("g", ("t", 0, None))})
         result = kgtool("--delete-offsets", "--group", "g", "--topic", "t:0")
         assert result == (
             0,
@@ -390,9 +375,11 @@ class TestDeleteOffsets:
             "",
         )
 
-    def test_an_unknown_topic_is_no_success(self, kgtool: Kgtool, canned: Canned) -> None:
+    def test_an_unknown_topic_is_no_success(
+        self, kgtool: Kgtool, canned: Canned, canned_kind: Any
+    ) -> None:
         """F9: Kafka's tool says that the request succeeded."""
-        self._canned(canned, {"g": _deletions("g", ("nosuch", None, 3))})
+        self._canned(canned, canned_kind, {"g": _deletions("g", ("nosuch", None, 3))})
         for argv in (["--delete-offsets"], ["delete-offsets", "--yes"]):
             result = kgtool(*argv, "--group", "g", "--topic", "nosuch")
             assert result.status == 1
@@ -403,9 +390,11 @@ class TestDeleteOffsets:
                 assert "Encountered some partition-level error, see the follow-up" in result.err
                 assert "* group g, nosuch: This server does not host" in result.err
 
-    def test_no_offset_counts_as_done_and_is_said(self, kgtool: Kgtool, canned: Canned) -> None:
+    def test_no_offset_counts_as_done_and_is_said(
+        self, kgtool: Kgtool, canned: Canned, canned_kind: Any
+    ) -> None:
         rows = [OffsetDeletion("g", "t", 0, "no-offset"), OffsetDeletion("g", "t", 1, "deleted")]
-        self._canned(canned, {"g": GroupOffsetDeletions("g", rows)})
+        self._canned(canned, canned_kind, {"g": GroupOffsetDeletions("g", rows)})
         result = kgtool("--delete-offsets", "--group", "g", "--topic", "t")
         assert result.status == 0
         assert result.out.count("Successful") == 2
@@ -415,9 +404,13 @@ class TestDeleteOffsets:
         ]
         assert [row["status"] for row in rows_shown] == ["no-offset", "deleted"]
 
-    def test_a_dry_run_without_offsets_is_no_request(self, kgtool: Kgtool, canned: Canned) -> None:
+    def test_a_dry_run_without_offsets_is_no_request(
+        self, kgtool: Kgtool, canned: Canned, canned_kind: Any
+    ) -> None:
         self._canned(
-            canned, {"g": GroupOffsetDeletions("g", [OffsetDeletion("g", "t", 0, "no-offset")])}
+            canned,
+            canned_kind,
+            {"g": GroupOffsetDeletions("g", [OffsetDeletion("g", "t", 0, "no-offset")])},
         )
         for argv in (["--delete-offsets"], ["delete-offsets"]):
             result = kgtool(*argv, "--dry-run", "--group", "g", "--topic", "t")
@@ -425,8 +418,8 @@ class TestDeleteOffsets:
             assert "Dry run: nothing was deleted from group g." in result.out
             assert "Request succeeded" not in result.out
 
-    def test_partly(self, kgtool: Kgtool, canned: Canned) -> None:
-        self._canned(canned, {"g": _deletions("g", ("t", 0, None), ("t", 1, 86))})
+    def test_partly(self, kgtool: Kgtool, canned: Canned, canned_kind: Any) -> None:
+        self._canned(canned, canned_kind, {"g": _deletions("g", ("t", 0, None), ("t", 1, 86))})
         result = kgtool("--delete-offsets", "--group", "g", "--topic", "t")
         assert result.status == 3
         assert (
@@ -435,9 +428,9 @@ class TestDeleteOffsets:
             "consumer group is actively subscribed to it.\n"
         ) in result.out
 
-    def test_unknown_group(self, kgtool: Kgtool, canned: Canned) -> None:
+    def test_unknown_group(self, kgtool: Kgtool, canned: Canned, canned_kind: Any) -> None:
         rows = [OffsetDeletion("nosuch", "t", p, "failed", MISSING) for p in (0, 1)]
-        self._canned(canned, {"nosuch": GroupOffsetDeletions("nosuch", rows, MISSING)})
+        self._canned(canned, canned_kind, {"nosuch": GroupOffsetDeletions("nosuch", rows, MISSING)})
         argv = ["--delete-offsets", "--group", "nosuch", "--topic", "t"]
         result = kgtool(*argv)
         assert result.status == 1
@@ -449,9 +442,9 @@ class TestDeleteOffsets:
         lines = [json.loads(line) for line in kgtool(*argv, "-o", "ndjson").out.splitlines()]
         assert lines == document["results"]
 
-    def test_several_groups(self, kgtool: Kgtool, canned: Canned) -> None:
+    def test_several_groups(self, kgtool: Kgtool, canned: Canned, canned_kind: Any) -> None:
         results = {name: _deletions(name, ("t", 0, None)) for name in ("a", "b")}
-        calls = self._canned(canned, results)
+        calls = self._canned(canned, canned_kind, results)
         result = kgtool("delete-offsets", "--group", "b", "--group", "a", "--topic", "t:0", "--yes")
         assert result.status == 0
         assert [dry_run for _, dry_run in calls] == [True, False]
@@ -459,8 +452,8 @@ class TestDeleteOffsets:
             assert f"Deleted 1 offset of {name}.\n" in result.out
         assert "kgtool undo restores them" in result.err
 
-    def test_dry_run(self, kgtool: Kgtool, canned: Canned) -> None:
-        calls = self._canned(canned, {"g": _deletions("g", ("t", 0, None))})
+    def test_dry_run(self, kgtool: Kgtool, canned: Canned, canned_kind: Any) -> None:
+        calls = self._canned(canned, canned_kind, {"g": _deletions("g", ("t", 0, None))})
         for argv in (["--delete-offsets"], ["delete-offsets"]):
             result = kgtool(*argv, "--dry-run", "--group", "g", "--topic", "t:0")
             assert result.status == 0
@@ -486,7 +479,9 @@ def _deletions(group: str, *rows: tuple[str, int | None, int | None]) -> GroupOf
 
 def _foreseen(result: GroupOffsetDeletions) -> GroupOffsetDeletions:
     rows = [
-        row._replace(status="would-delete") if row.status == "deleted" else row
+        row._replace(status="would-delete", old=CommittedOffset(5, None, ""))
+        if row.status == "deleted"
+        else row
         for row in result.rows
     ]
     return result._replace(rows=rows)

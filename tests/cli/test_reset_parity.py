@@ -457,10 +457,10 @@ def test_like_another_group(world: World, kg: Kg, living: tuple[str, Consumer]) 
 
 
 def test_many_groups_in_a_handful_of_requests(world: World, kg: Kg, bootstrap: str) -> None:
-    from kgtool.changes.reset.execute import execute_resets
     from kgtool.changes.reset.plan import plan_resets
     from kgtool.changes.reset.targets import ResetRequest, Strategy
     from tests.queries.conftest import open_session
+    from tests.support.changing import execute_resets
 
     names = tuple(clients.unique("many") for _ in range(30))
     for name in names:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups.delete import DeletionPlan
+from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.model import GroupDeletion, GroupListing, GroupOffsets, Listing
 from tests.cli.run import Result
 from tests.cli.test_commands import _emitting, _group, _row
@@ -26,7 +26,7 @@ GROUPS = [
 
 
 @pytest.fixture
-def cluster(canned: Canned) -> None:
+def cluster(canned: Canned, canned_kind: Any) -> None:
     """Lists GROUPS as brokers do, and describes and deletes whatever it is asked for."""
 
     def list_groups(states: Any = (), types: Any = (), **_: Any) -> Listing:
@@ -41,14 +41,11 @@ def cluster(canned: Canned) -> None:
         found = [GroupOffsets(_group(name), [_row(name, 0)], []) for name in groups]
         return _emitting(found)(groups, emit=emit)
 
-    def plan_deletions(groups: Any, **_options: Any) -> DeletionPlan:
-        return DeletionPlan([GroupDeletion(name, "would-delete") for name in groups], {}, 0)
-
+    canned_kind(DeleteGroups, lambda g: [GroupDeletion(n, "would-delete") for n in g], lambda r: r)
     canned(
         listing__list_groups=list_groups,
         offsets__describe_offsets=describe_offsets,
         groups__describe_groups=lambda groups, _kinds=None: [_group(name) for name in groups],
-        group_delete__plan_deletions=plan_deletions,
     )
 
 

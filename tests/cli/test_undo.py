@@ -626,8 +626,8 @@ def test_a_consumer_that_starts_in_the_middle(
     opened: list[Consumer] = []
     real = CommandChange.before
 
-    def join_after(change: CommandChange, changes: Any) -> None:
-        real(change, changes)
+    def join_after(change: CommandChange, *wave: Any) -> None:
+        real(change, *wave)
         opened.append(clients.join(place.bootstrap, place.one, [place.topic]))
 
     monkeypatch.setattr(CommandChange, "before", join_after)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgtool.changes.groups.delete import delete_groups, plan_deletions
-from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+from kgtool.changes.kinds.delete_groups import DeleteGroups
+from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.client.ops import Call
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.model import GroupOffsets, TopicSpec
@@ -23,6 +23,7 @@ from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.sandbox.cluster import Sandbox as Kafka
 from tests.support import clients
+from tests.support.changing import delete_groups, delete_offsets
 
 pytestmark = pytest.mark.broker
 
@@ -229,9 +230,9 @@ def test_delete_offsets_tells_four_outcomes_apart(
         for dry_run in (True, False):
             asked = {group: specs}
             if dry_run:
-                done = session.run(plan_offset_deletions(session.cluster, asked)).results[group]
+                (done,) = session.run(DeleteOffsets(asked).look(session.cluster, [group]))
             else:
-                done = session.run(delete_offsets(session.cluster, asked))[group]
+                (done,) = session.run(delete_offsets(session.cluster, asked))
             assert done.error is None
             rows = {(row.topic, row.partition): row for row in done.rows}
             expected = {
@@ -256,7 +257,8 @@ def test_delete_offsets_of_several_groups_fail_alone(
     topic, group = new_topic(), unique("doff")
     clients.commit(bootstrap, group, {(topic, 0): 0})
     spec = [TopicSpec(topic, (0,))]
-    done = session.run(delete_offsets(session.cluster, {"no-such-group": spec, group: spec}))
+    found = session.run(delete_offsets(session.cluster, {"no-such-group": spec, group: spec}))
+    done = {one.group: one for one in found}
     assert done["no-such-group"].error is not None
     assert done["no-such-group"].error.name == "GROUP_ID_NOT_FOUND"
     assert [row.status for row in done["no-such-group"].rows] == ["failed"]
@@ -270,9 +272,9 @@ def test_delete_removes_the_empty_and_spares_the_living(
     topic, empty, alive = new_topic(), unique("del"), unique("del")
     clients.commit(bootstrap, empty, {(topic, 0): 0})
     client = member(bootstrap, alive, [topic], "classic")
-    names = [alive, "no-such-group", empty, empty]
+    names = [alive, "no-such-group", empty]
     try:
-        planned = session.run(plan_deletions(session.cluster, names)).rows
+        planned = session.run(DeleteGroups(names).look(session.cluster, names))
         assert [row.status for row in planned] == ["failed", "failed", "would-delete"]
         assert {empty, alive} <= clients.group_ids(bootstrap)
         done = session.run(delete_groups(session.cluster, names))

@@ -19,9 +19,9 @@ from kgtool.changes.cleanup.plan_file import (
     PlanItem,
 )
 from kgtool.changes.cleanup.progress import PlanProgress
-from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.journal.change import Change
+from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import fetch_metadata
@@ -222,8 +222,9 @@ class Batch:
         self._read()
         whole, single = self._sorted()
         cluster = self._session.cluster
-        looked = plan_deletions(cluster, whole, check=self._check, hidden=self._run.hidden)
-        rows = {row.group: row for row in self._session.run(looked).rows}
+        kind = DeleteGroups(whole, check=self._check, hidden=self._run.hidden)
+        looked = self._session.run(kind.look(cluster, whole)) if whole else []
+        rows = {row.group: row for row in looked}
         offsets = self._session.run(execute.remove_offsets(cluster, single, None, self._check))
         return [
             self._result(item, rows.get(group), offsets.get(group), is_dry=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kgtool.changes.groups.delete import delete_groups
+from kgtool.changes.driver import Before, look_and_carry_out
 from kgtool.changes.hidden_offsets import HiddenOffsets
-from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+from kgtool.changes.kinds.delete_groups import DeleteGroups
+from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.snapshot import BeforeChange, Check, GroupChange
@@ -90,9 +91,9 @@ def remove_groups(
     """
     kept: dict[str, Kept] = {}
 
-    def before(changes: Sequence[GroupChange]) -> None:
+    def before(wave: Before) -> None:
         planned = []
-        for change in changes:
+        for change in wave.groups:
             found = keep(change)
             if found is not None:
                 kept[change.image.group] = found
@@ -100,9 +101,8 @@ def remove_groups(
             planned.append(change)
         before_change(planned)
 
-    deleted = yield from delete_groups(
-        cluster, groups, before_change=before, check=check, hidden=hidden
-    )
+    kind = DeleteGroups(groups, check=check, hidden=hidden)
+    deleted = yield from look_and_carry_out(cluster, kind, groups, before)
     rows = {row.group: row for row in deleted}
     again = {group: found for group, found in kept.items() if rows[group].error is None}
     return rows | (yield from restore(cluster, again))
@@ -139,14 +139,14 @@ def remove_offsets(
         group: [TopicSpec(topic, tuple(numbers)) for topic, numbers in grouped(places).items()]
         for group, places in wanted.items()
     }
+    names = list(requests)
+    kind = DeleteOffsets(requests, check=check, asks_broker=before_change is not None)
     if before_change is None:
-        plan = yield from plan_offset_deletions(cluster, requests, check=check)
-        done = plan.results
+        done = yield from kind.look(cluster, names)
     else:
-        done = yield from delete_offsets(
-            cluster, requests, before_change=before_change, check=check
-        )
+        write = before_change
+        done = yield from look_and_carry_out(cluster, kind, names, lambda b: write(b.groups))
     return {
-        group: (found.rows, found.error or next((r.error for r in found.rows if r.error), None))
-        for group, found in done.items()
+        one.group: (one.rows, one.error or next((r.error for r in one.rows if r.error), None))
+        for one in done
     }

@@ -1,8 +1,8 @@
 """Planning a reset of committed offsets.
 
 ``plan_resets`` reads groups, commits and logs, without changing anything;
-``kgtool.changes.reset.execute`` applies the plan. Every group and partition that can't be reset has
-its error, and does not hide the others.
+``kgtool.changes.kinds.reset_offsets`` applies the plan. Every group and partition that can't be
+reset has its error, and does not hide the others.
 """
 
 from __future__ import annotations

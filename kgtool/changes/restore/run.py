@@ -10,8 +10,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kgtool.changes.groups.delete import delete_groups
+from kgtool.changes.driver import look_and_carry_out
 from kgtool.changes.journal.change import Change
+from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.offsets.as_member import fenced_writes, find_identities, find_identities_again
 from kgtool.changes.offsets.commit import CommitIdentity
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
@@ -28,6 +29,7 @@ from kgtool.changes.restore.decide import (
 from kgtool.changes.snapshot import (
     CHANGED_SINCE,
     FAILED,
+    Check,
     GroupChange,
     OffsetImage,
     read_groups,
@@ -37,6 +39,7 @@ from kgtool.client.cluster import find_unsupported
 from kgtool.errors import ConfigError, KgError, NotDone
 from kgtool.model import (
     CommittedOffset,
+    GroupDeletion,
     GroupDescription,
     ItemError,
     Target,
@@ -212,7 +215,7 @@ class Restorer:
             is_same = _has_just(committed, had[description.group])
             return None if is_same else _in_use(description, committed)
 
-        done = self._session.run(delete_groups(self._session.cluster, list(had), check=check))
+        done = self._delete(list(had), check)
         return {row.group: dict.fromkeys(had[row.group], row.error) for row in done}
 
     def _remove_created(self, groups: Sequence[RestoreGroup]) -> None:
@@ -224,7 +227,14 @@ class Restorer:
         names = [group.group for group in groups if _leaves_nothing(group)]
         if not names:
             return
-        self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
+        self._delete(names, check=_in_use)
+
+    def _delete(self, names: list[str], check: Check) -> list[GroupDeletion]:
+        """Delete groups that are in the journal already."""
+        kind = DeleteGroups(names, check=check)
+        deleting = look_and_carry_out(self._session.cluster, kind, names, lambda _: None)
+        done: list[GroupDeletion] = self._session.run(deleting)
+        return done
 
 
 def _not_agreed(row: RestoreRow, digest: int) -> RestoreRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kgtool.changes.plan_rows import each_open
 from kgtool.cli.change import confirm
@@ -86,19 +86,8 @@ class Canary:
         """
         if not self._size or done != self._size:
             return True
-        rest = counted(self._total - done, "group")
-        self._output.note(
-            f"Canary: {counted(done, 'group')} done, {skipped} of them left alone, {failed} failed."
-        )
-        try:
-            if not self._yes:
-                confirm.ask(self._session, self._output, f"Go on with the other {rest}?", False)
-            elif failed:
-                raise confirm.Declined("The canary failed.")
-        except confirm.Declined:
-            self._output.note(f"Stopped after the canary; {rest} not touched.")
-            return False
-        return True
+        go_on = go_on_after(self._session, self._output, self._total, yes=self._yes)
+        return go_on(done, failed, skipped)
 
 
 def not_reached(group: str) -> ItemError:
@@ -112,3 +101,30 @@ def rows_not_reached(group: Any) -> Any:
     """Return a group behind the canary: what was still open in its rows has failed."""
     error = not_reached(group.group)
     return each_open(group, lambda row: row._replace(status="failed", error=error))
+
+
+class GoOn(Protocol):
+    """Called after the canary with the counts of its groups."""
+
+    def __call__(self, done: int, failed: int, skipped: int = 0) -> bool:
+        """Return whether to go on with the rest."""
+
+
+def go_on_after(session: Session, output: Output, total: int, *, yes: bool) -> GoOn:
+    """Return what asks after a canary, or stops if it failed and no one can be asked."""
+
+    def go_on(done: int, failed: int, skipped: int = 0) -> bool:
+        rest = counted(total - done, "group")
+        finished = counted(done, "group")
+        output.note(f"Canary: {finished} done, {skipped} of them left alone, {failed} failed.")
+        try:
+            if not yes:
+                confirm.ask(session, output, f"Go on with the other {rest}?", False)
+            elif failed:
+                raise confirm.Declined("The canary failed.")
+        except confirm.Declined:
+            output.note(f"Stopped after the canary; {rest} not touched.")
+            return False
+        return True
+
+    return go_on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kgtool.changes.cleanup.facts import GroupFacts, survey
 from kgtool.cli.options.group_selection import Selection
@@ -24,8 +24,8 @@ RECENT_MS = 86_400_000
 _SHARE = 0.3
 """Of the command's time: the rest is for the deletion."""
 
-Deleted = Callable[[str], "Collection[TopicPartition] | None"]
-"""Returns which offsets of a group are deleted; None: all of them."""
+Deleted = Callable[[str, TopicPartition], bool]
+"""Whether an offset of a group is deleted."""
 
 
 class Impact:
@@ -63,11 +63,11 @@ class Impact:
             if name not in known:
                 self.unknown = self.unknown or (name, "")
         for group in facts:
-            self._add(group, deleted(group.description.group))
+            self._add(group, deleted)
 
-    def _add(self, group: GroupFacts, deleted: Collection[TopicPartition] | None) -> None:
+    def _add(self, group: GroupFacts, deleted: Deleted) -> None:
         name, since_ms = group.description.group, self.at_ms - RECENT_MS
-        offsets = [o for at, o in group.offsets.items() if deleted is None or at in deleted]
+        offsets = [o for at, o in group.offsets.items() if deleted(name, at)]
         self.offsets += len(offsets)
         self.lag += sum(offset.lag or 0 for offset in offsets)
         self.unknown_lags += sum(offset.lag is None for offset in offsets)
@@ -88,7 +88,7 @@ def show(
     output: Output,
     groups: Sequence[str],
     selection: Selection,
-    deleted: Deleted = lambda _: None,
+    deleted: Deleted = lambda _group, _at: True,
 ) -> tuple[str, str | None] | None:
     """Show the impact; return the group whose name must be typed, as ``Impact.used``.
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from kgtool.changes.groups import delete as deletion
 from kgtool.changes.hidden_offsets import HiddenOffsets
-from kgtool.changes.plan_rows import skip
+from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, CommandChange
+from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS
+from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
 from kgtool.columns.changes import DELETE
 from kgtool.config import Settings
-from kgtool.model import GroupDeletion, has_failed
-from kgtool.net.session import Session
+from kgtool.model import GroupDeletion
 from kgtool.text import counted, escape
 
 
@@ -51,156 +47,80 @@ def command(
     """Delete groups that have no members."""
     selection.check("delete")
     confirm.require(yes, dry_run)
-    with open_session(settings) as session:
-        groups = choose(session, output, selection, DELETE).groups
-        hidden = HiddenOffsets(groups, output.note_once, refuse=not force)
-        run = _DeleteRun(session, output, force, all_or_nothing, hidden)
-        plan = run.plan(groups)
-        names = _open_groups(plan)
-        if dry_run or not names:
-            run.preview(plan)
-            return
-        _show_plan(output, plan, names)
-        used = None if yes else impact.show(session, output, names, selection)
-        hidden.warn(names)
-        question = f"Delete {counted(len(names), 'group')}?"
-        confirm.ask(session, output, question, yes, used, groups=names, offsets=plan.offsets)
-        change, done = run.delete(names, plan.agreed, yes=yes)
-    outcome = {row.group: row for row in done}
-    _report(output, [outcome.get(row.group, row) for row in plan.rows])
-    change.say()
+    given = {"all_or_nothing": all_or_nothing, "dry_run": dry_run, "yes": yes}
+    _run(settings, output, selection, force, given)
 
 
 def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
+    kept = {name: given[name] for name in ("all_or_nothing", "dry_run")}
+    _run(settings, output, selection, given["force"], kept)
+
+
+def _run(
+    settings: Settings, output: Output, selection: Selection, force: bool, given: dict[str, Any]
+) -> None:
+    is_kafka_form = output.is_kafka_form
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
-        hidden = HiddenOffsets(groups, output.note_once, refuse=False, is_long=False)
-        run = _DeleteRun(session, output, given["force"], given["all_or_nothing"], hidden)
-        if given["dry_run"] or run.all_or_nothing:
-            plan = run.plan(groups)
-            if given["dry_run"] or (plan.rows and not _open_groups(plan)):
-                run.preview(plan)
-                return
-        change, done = run.delete(groups, yes=True)
-    _report(output, done)
-    change.say()
+        refuse = not (force or is_kafka_form)
+        hidden = HiddenOffsets(groups, output.note_once, refuse=refuse, is_long=not is_kafka_form)
+        kind = DeleteGroups(groups, force=force, hidden=hidden)
+        run = _DeleteRun(session, output, kind, groups, **given)
+        run.kind, run.hidden, run.selection = kind, hidden, selection
+        run.run()
 
 
-def _open_groups(plan: deletion.DeletionPlan) -> list[str]:
-    return [row.group for row in plan.rows if row.is_open]
-
-
-def _show_plan(output: Output, plan: deletion.DeletionPlan, names: Sequence[str]) -> None:
-    """Show the plan on stderr; failures are repeated in the report."""
-    output.note(f"This deletes {counted(len(names), 'group')} and all their committed offsets:")
-    for group in names:
-        output.note(f"  {escape(group)}")
-    for row in plan.rows:
-        if row.error is not None:
-            said = f"{row.error.message}{hint_of(row.error)}"
-            output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
-    output.note(UNDO_NOTE_GROUPS)
-    if plan.has_share:
-        output.note("Warning: share groups keep their state elsewhere: undo does not restore it.")
-
-
-class _DeleteRun(NamedTuple):
-    """One run of the command, in either form."""
-
-    session: Session
-    output: Output
-    force: bool
-    all_or_nothing: bool
+class _DeleteRun(ChangeRun):
+    doing, removes = "Deleting", True
+    kind: DeleteGroups
     hidden: HiddenOffsets
+    selection: Selection
 
-    def plan(self, groups: Sequence[str]) -> deletion.DeletionPlan:
-        """Plan the deletion: of nothing, if anything fails and all or nothing was asked for."""
-        with Meter(self.output, "Looking", len(groups)) as meter:
-            looked = deletion.plan_deletions(
-                self.session.cluster,
-                groups,
-                force=self.force,
-                hidden=self.hidden,
-                on_rows=lambda rows: meter.add(len(rows)),
+    def __init__(self, *arguments: Any, **given: Any) -> None:
+        super().__init__(*arguments, **given)
+        self._rows: list[GroupDeletion] = []
+        self._is_preview = False
+
+    def show_plan(self) -> None:
+        """Show the plan on stderr; failures are repeated in the report."""
+        output, names = self.output, list(self.plan.groups)
+        output.note(f"This deletes {counted(len(names), 'group')} and all their committed offsets:")
+        for group in names:
+            output.note(f"  {escape(group)}")
+        for row in (row for wave in self.plan for row in wave):
+            if row.error is not None:
+                said = f"{row.error.message}{hint_of(row.error)}"
+                output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
+        output.note(UNDO_NOTE_GROUPS)
+        if self.kind.has_share:
+            output.note(
+                "Warning: share groups keep their state elsewhere: undo does not restore it."
             )
-            plan: deletion.DeletionPlan = self.session.run(looked)
-        # Groups that were not found are errors already, and in no plan.
-        if self.all_or_nothing and (self.output.errors or any(map(has_failed, plan.rows))):
-            return deletion.DeletionPlan(skip(plan.rows), {}, 0)
-        return plan
 
-    def preview(self, plan: deletion.DeletionPlan) -> None:
-        """Report what would be deleted."""
-        self.hidden.warn(_open_groups(plan))
-        _report(self.output, plan.rows, is_preview=True)
-        confirm.note_refusal(
-            self.session,
-            self.output,
-            list(plan.agreed),
-            plan.offsets,
-            removes=True,
-            is_blind=self.hidden.is_blind,
-        )
+    def used(self) -> Used | None:
+        return impact.show(self.session, self.output, list(self.plan.groups), self.selection)
 
-    def delete(
-        self, groups: Sequence[str], agreed: Mapping[str, int] | None = None, *, yes: bool
-    ) -> tuple[CommandChange, list[GroupDeletion]]:
-        """Delete groups, with a journal of their offsets.
+    def question(self) -> str:
+        self.hidden.warn(self.plan.groups)
+        return f"Delete {counted(len(self.plan.groups), 'group')}?"
 
-        :param agreed: digests of the offsets in the plan; groups that differ now are left alone.
-        """
-        session, output = self.session, self.output
-        known: list[GroupDeletion] = []
-        canary = Canary(session, output, len(groups), yes=yes)
-        change = CommandChange(session, output)
-        with _reported(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
+    def is_blind(self, group: str) -> bool:
+        return self.hidden.is_blind(group)
 
-            def report(done: Sequence[GroupDeletion]) -> None:
-                change.results(done)
-                known.extend(done)
-                meter.add(len(done))
+    def preview(self) -> None:
+        self._is_preview = self.dry_run or len(self.plan) > 0
+        self.hidden.warn([] if self.plan.is_off else self.plan.groups)
+        super().preview()
 
-            def delete(part: list[str]) -> list[GroupDeletion]:
-                return session.run(
-                    deletion.delete_groups(
-                        session.cluster,
-                        part,
-                        agreed=agreed,
-                        force=self.force,
-                        all_or_nothing=self.all_or_nothing,
-                        before_change=change.before,
-                        hidden=self.hidden,
-                        on_rows=report,
-                    )
-                )
+    def report(self, wave: list[GroupDeletion]) -> None:
+        self._rows += wave
 
-            def count() -> tuple[list[str], int]:
-                plan = self.plan(groups)
-                return list(plan.agreed), plan.offsets
-
-            change.lock(groups)
-            if agreed is None:
-                change.foresee(count)
-            done = canary.run(
-                list(groups),
-                delete,
-                lambda group: GroupDeletion(group, "not-reached", not_reached(group)),
-            )
-        return change, done
-
-
-@contextmanager
-def _reported(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
-    """Report the known outcomes if an error (a full disk, Ctrl-C) ends the run."""
-    try:
-        yield
-    except BaseException:
-        if known:
-            _report(output, known, is_all=False)
-        raise
+    def finish(self, *, is_whole: bool = True) -> None:
+        if self._rows or is_whole:
+            _report(self.output, self._rows, is_all=is_whole, is_preview=self._is_preview)
 
 
 def _report(

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from kgtool.changes.offsets.keep import (
-    GroupKeep,
-    KeepPlan,
-    KeepRow,
-    journaled_keep,
-    look_again,
-    plan_keep,
-)
+from kgtool.changes.kinds.keep import GroupKeep, Keep, KeepRow
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import CommandChange
-from kgtool.cli.change.plan import ChangePlan
+from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw_for, preview
 from kgtool.clock import now_ms
@@ -63,85 +53,62 @@ def command(
     """
     selection.check("keep")
     confirm.require(yes, dry_run)
-    plan = ChangePlan[GroupKeep](all_or_nothing=all_or_nothing)
-    with open_session(settings, progress=True) as session, plan:
+    with open_session(settings, progress=True) as session:
         groups = choose(session, output, selection, KEEP).groups
-        run = _KeepRun(session, output, plan)
-        run.look(groups, join)
-        if dry_run or plan.is_off or not plan.groups:
-            plan.report(run.report)
-            if not plan.is_off:
-                confirm.note_refusal(session, output, plan.groups, plan.offsets)
-        else:
-            question = _question(run.commits, run.joins)
-            confirm.ask(session, output, question, yes, groups=plan.groups, offsets=plan.offsets)
-            run.change(yes)
+        kind = Keep(now_ms, join=join)
+        given = {"all_or_nothing": all_or_nothing, "dry_run": dry_run, "yes": yes}
+        run = _KeepRun(session, output, kind, _in_log_order(session, output, groups), **given)
+        run.kind = kind
+        run.run()
 
 
-class _KeepRun:
-    """One run of the command; memory holds one batch of what it plans and does."""
+def _in_log_order(session: Session, output: Output, groups: list[str]) -> list[str]:
+    """Return many groups by their partition of the log, which is read once then."""
+    if not AdaptiveBatches(groups).are_many:
+        return groups
+    first = output.canary or 0
+    by_partition = session.run(by_log(session.cluster, groups[first:]))
+    return [*groups[:first], *by_partition]
 
-    def __init__(self, session: Session, output: Output, plan: ChangePlan[GroupKeep]) -> None:
-        self._session = session
-        self._output = output
-        self._plan = plan
-        self.commits = self.joins = 0
+
+class _KeepRun(ChangeRun):
+    """There is nothing to undo: the offsets stay the same."""
+
+    doing = "Keeping"
+    kind: Keep
+
+    def __init__(self, *arguments: Any, **given: Any) -> None:
+        super().__init__(*arguments, **given)
+        self._commits = self._joins = 0
         self._has_table = False
         self._said: set[tuple[str, str]] = set()
 
-    def look(self, groups: Sequence[str], join: bool) -> None:
-        """Plan, and show the plan on stderr."""
-        batches = AdaptiveBatches(groups)
-        if batches.are_many:
-            first, rest = groups[: self._output.canary or 0], groups[self._output.canary or 0 :]
-            by_partition = self._session.run(by_log(self._session.cluster, rest))
-            batches = AdaptiveBatches([*first, *by_partition])
-        with Meter(self._output, "Looking", len(groups)) as meter:
-            while names := batches.next():
-                looked = plan_keep(self._session.cluster, names, now_ms(), join=join)
-                found: KeepPlan = self._session.run(looked)
-                batch = self._plan.add(found.groups)
-                batches.learn(len(names), sum(len(group.rows) for group in batch))
-                self._show(found, open_rows(*batch))
-                meter.add(len(names))
-        # Patterns without a match, and brokers whose log can't be read.
-        self._plan.is_off |= self._plan.all_or_nothing and bool(self._output.errors)
-
-    def _show(self, found: KeepPlan, rows: Sequence[KeepRow]) -> None:
-        output = self._output
-        for problem in found.expiries.errors:
+    def show(self, wave: list[GroupKeep]) -> None:
+        output, rows, found = self.output, open_rows(*wave), self.kind.expiries
+        for problem in found.errors:
             if problem not in output.errors:
                 output.failed(problem)
-        for line in explain_rules(g.broker for g in found.expiries.groups.values()):
+                self.plan.is_off |= self.plan.all_or_nothing  # a broker whose log can't be read
+        for line in explain_rules(g.broker for g in found.groups.values()):
             output.note_once(line)
-        self.commits += sum(row.how == "commit" for row in rows)
-        self.joins += len({row.group for row in rows if row.how == "join"})
+        self._commits += sum(row.how == "commit" for row in rows)
+        self._joins += len({row.group for row in rows if row.how == "join"})
         if rows:
             output.note_once("Committed offsets to keep:")
             preview(output, shown(KEEP), [_row(row) for row in rows])
 
-    def change(self, yes: bool) -> None:
-        """Keep the offsets, with a journal. There is nothing to undo: they stay the same."""
-        session, output, plan = self._session, self._output, self._plan
-        with CommandChange(session, output) as change:
-            change.lock(plan.groups)
+    def question(self) -> str:
+        parts = []
+        if self._commits:
+            parts.append(f"Commit {counted(self._commits, 'offset')} again")
+        if self._joins:
+            verb = "join and leave" if parts else "Join and leave"
+            parts.append(f"{verb} {counted(self._joins, 'group')}")
+        return f"{' and '.join(parts)}?"
 
-            def again(batch: list[GroupKeep]) -> list[GroupKeep]:
-                return session.run(look_again(session.cluster, batch))
-
-            def execute(part: list[GroupKeep]) -> list[GroupKeep]:
-                return session.run(
-                    journaled_keep(
-                        session.cluster, change, part, now_ms, all_or_nothing=plan.all_or_nothing
-                    )
-                )
-
-            plan.change(session, output, "Keeping", again, execute, self.report, yes=yes)
-        change.say()
-
-    def report(self, groups: Sequence[GroupKeep]) -> None:
+    def report(self, groups: list[GroupKeep]) -> None:
         """Report the outcome of some groups."""
-        output = self._output
+        output = self.output
         rows = [row for group in groups for row in group.rows]
         if rows and output.is_text:
             text = draw_for(output, shown(KEEP), [_row(row) for row in rows])
@@ -157,22 +124,12 @@ class _KeepRun:
                 self._put(row)
 
     def _put(self, row: KeepRow) -> None:
-        output = self._output
+        output = self.output
         said = (row.group, row.error.message if row.error is not None else "")
         if row.error is not None and said not in self._said:  # once a group
             self._said.add(said)
             output.note(sentence(row.error._replace(target=Target(group=row.group))))
         output.item(_row(row), row.error, quiet=True)
-
-
-def _question(commits: int, joins: int) -> str:
-    parts = []
-    if commits:
-        parts.append(f"Commit {counted(commits, 'offset')} again")
-    if joins:
-        verb = "join and leave" if parts else "Join and leave"
-        parts.append(f"{verb} {counted(joins, 'group')}")
-    return f"{' and '.join(parts)}?"
 
 
 def _row(row: KeepRow) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import click
 
 from kgtool import timespec
+from kgtool.changes.kinds.reset_offsets import ResetOffsets
+from kgtool.changes.plan import DiskList
 from kgtool.changes.plan_rows import open_rows
-from kgtool.changes.reset.execute import execute_resets, look_again
-from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import UNDO_NOTE, CommandChange, wait_until_empty
-from kgtool.cli.change.plan import ChangePlan, DiskList
+from kgtool.cli.change.journaled import UNDO_NOTE, wait_until_empty
+from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -29,7 +29,6 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import TableStream, preview
 from kgtool.cli.reset import csv_file
 from kgtool.cli.reset import report as reset_report
@@ -40,7 +39,6 @@ from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, TopicSpec
 from kgtool.net.session import Session
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.text import counted, escape, moment
 
 
@@ -212,82 +210,47 @@ def _run(
     settings: Settings, output: Output, selection: Selection, options: ResetOptions
 ) -> int | None:
     """Reset offsets; return the exit status, None for that of the output."""
-    plan = ChangePlan[GroupReset](all_or_nothing=options.all_or_nothing)
+    request = ResetRequest((), options.strategy, options.topics, options.create, options.force)
     rows = DiskList[list[reset_report.KafkaRow]]()
-    with open_session(settings) as session, plan, rows, TableStream(output, shown(RESET)) as table:
+    with open_session(settings) as session, rows, TableStream(output, shown(RESET)) as table:
         groups = choose(session, output, selection, RESET).groups
         _wait(session, output, groups, options.wait_seconds)
-        return _ResetRun(session, output, options, groups, plan, rows, table).run()
-
-
-class _ResetRun:
-    """One run of the command; memory holds one batch of what it plans and does."""
-
-    def __init__(
-        self,
-        session: Session,
-        output: Output,
-        options: ResetOptions,
-        groups: Sequence[str],
-        plan: ChangePlan[GroupReset],
-        kafka_rows: DiskList[list[reset_report.KafkaRow]],
-        table: TableStream,
-    ) -> None:
-        self._session = session
-        self._output = output
-        self._options = options
-        self._groups = list(dict.fromkeys(groups))
-        self._plan = plan
-        self._has_kafka_rows = False
-        self._table = table
-        self._kafka_rows = kafka_rows
-
-    def run(self) -> int | None:
-        """Plan, and change if asked to."""
-        self._look()
-        plan, may_change = self._plan, self._options.may_change
-        if not (may_change and plan.groups) or plan.is_off:
-            plan.report(self._report)
-            self._finish()
-            if not (may_change or plan.is_off or self._options.export):
-                confirm.note_refusal(self._session, self._output, plan.groups, plan.offsets)
-            return None
+        run = _ResetRun(
+            session,
+            output,
+            ResetOffsets(request),
+            groups,
+            all_or_nothing=options.all_or_nothing,
+            dry_run=not options.may_change,
+            yes=options.yes,
+        )
+        run.options, run.kafka_rows, run.table = options, rows, table
         try:
-            self._ask()
+            run.run()
         except confirm.Declined as declined:
-            if self._options.execute:
+            if options.execute:
                 raise
-            self._output.note(declined.message)
+            output.note(declined.message)
             return exits.DONE  # the preview was asked for, too
-        self._options = self._options._replace(execute=True)
-        with CommandChange(self._session, self._output) as change:
-            self._change(change)
-        self._finish()
-        change.say()
-        return None
+    return None
 
-    # -- looking --------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        options, plan = self._options, self._plan
-        request = ResetRequest((), options.strategy, options.topics, options.create, options.force)
-        # Patterns without a match and brokers that did not list their groups are errors already.
-        plan.is_off = options.all_or_nothing and bool(self._output.errors)
-        batches = AdaptiveBatches(self._groups)
-        with Meter(self._output, "Looking", len(self._groups)) as meter:
-            while names := batches.next():
-                looked = plan_resets(self._session.cluster, request._replace(groups=tuple(names)))
-                batch = plan.add(self._session.run(looked))
-                batches.learn(len(names), sum(len(group.rows) for group in batch))
-                self._show(batch, is_change=options.may_change and bool(open_rows(*batch)))
-                meter.add(len(names))
-        if plan.groups and options.may_change and not (plan.is_off or self._output.is_kafka_form):
-            self._output.note(UNDO_NOTE)
+class _ResetRun(ChangeRun):
+    doing, always_plans = "Resetting", True
+    options: ResetOptions
+    kafka_rows: DiskList[list[reset_report.KafkaRow]]
+    table: TableStream
+    _has_kafka_rows = False
 
-    def _show(self, batch: Sequence[GroupReset], *, is_change: bool) -> None:
-        options, output = self._options, self._output
+    def note_refusal(self) -> None:
+        if not self.options.export:
+            super().note_refusal()
+
+    def show(self, wave: list[GroupReset]) -> None:
+        options, output = self.options, self.output
+        is_change = options.may_change and bool(open_rows(*wave))
         if output.is_kafka_form or (options.export and not is_change):
-            for line in reset_report.notes(batch, options.strategy):
+            for line in reset_report.notes(wave, options.strategy):
                 output.note(escape(line))
             return
         when = options.strategy.timestamp_ms
@@ -296,84 +259,51 @@ class _ResetRun:
             output.note_once(f"Looking for the first records at or after {shown_time}.")
         if is_change:
             output.note_once("Committed offsets to reset:")
-            if rows := reset_report.table_rows(batch):
+            if rows := reset_report.table_rows(wave):
                 preview(output, shown(RESET), rows)
-            for group in batch:
+            for group in wave:
                 if group.error is not None:
                     said = f"  {group.group}: will not be reset: {group.error.message}"
                     output.note(escape(said))
 
-    def _ask(self) -> None:
-        if not self._output.is_kafka_form:
-            question = f"Reset {counted(self._plan.offsets, 'committed offset')}?"
-            confirm.ask(
-                self._session,
-                self._output,
-                question,
-                self._options.yes,
-                groups=self._plan.groups,
-                offsets=self._plan.offsets,
-            )
+    def show_plan(self) -> None:
+        self.output.note(UNDO_NOTE)
 
-    # -- changing -------------------------------------------------------------------------
+    def question(self) -> str:
+        return f"Reset {counted(self.plan.offsets, 'committed offset')}?"
 
-    def _change(self, change: CommandChange) -> None:
-        """Write what is planned, with a journal of the offsets before."""
-        session, output, plan, options = self._session, self._output, self._plan, self._options
-        change.lock(self._groups)
-        change.admit(plan.groups, plan.offsets)
+    def change(self, *, is_planned: bool = True) -> None:
+        self.options = self.options._replace(execute=True)
+        super().change(is_planned=is_planned)
 
-        def again(batch: list[GroupReset]) -> list[GroupReset]:
-            return session.run(look_again(session.cluster, batch, options.force))
-
-        def execute(part: list[GroupReset]) -> list[GroupReset]:
-            writing = execute_resets(
-                session.cluster,
-                part,
-                force=options.force,
-                all_or_nothing=options.all_or_nothing,
-                before_change=change.before,
-            )
-            done: list[GroupReset] = session.run(writing)
-            for group in done:
-                change.results(group.rows)
-            return done
-
-        is_silent = options.yes or output.is_kafka_form
-        plan.change(session, output, "Resetting", again, execute, self._report, yes=is_silent)
-
-    # -- reporting ------------------------------------------------------------------------
-
-    def _report(self, batch: Sequence[GroupReset]) -> None:
-        """Report the outcome of a batch; the table of Kafka's tool comes at the end."""
-        options, output = self._options, self._output
-        reset_report.put(output, batch)
-        if options.export:
-            lines = reset_report.csv(batch, not options.has_one_group, sys.stdout.isatty())
+    def report(self, wave: list[GroupReset]) -> None:
+        """Report the outcome of a wave; the table of Kafka's tool comes at the end."""
+        output = self.output
+        reset_report.put(output, wave)
+        if self.options.export:
+            lines = reset_report.csv(wave, not self.options.has_one_group, sys.stdout.isatty())
             output.text(lines, end="")
         elif output.is_kafka_form:
-            rows = reset_report.kafka_rows(batch)
-            self._kafka_rows.append(rows)
+            rows = reset_report.kafka_rows(wave)
+            self.kafka_rows.append(rows)
             self._has_kafka_rows |= bool(rows)
         else:
-            self._table.add(reset_report.table_rows(batch))
+            self.table.add(reset_report.table_rows(wave))
 
-    def _finish(self) -> None:
-        options, output = self._options, self._output
-        self._table.flush()
+    def finish(self, *, is_whole: bool = True) -> None:
+        options, output = self.options, self.output
+        self.table.flush()
         if options.export:
             output.text("", end="\n" if output.is_kafka_form else "")
         elif output.is_kafka_form and (self._has_kafka_rows or self._shows_empty_table()):
-            for text in reset_report.kafka_table(self._kafka_rows, self._groups):
+            for text in reset_report.kafka_table(self.kafka_rows, self.groups):
                 output.text(text, end="")
         if not output.is_kafka_form and not options.execute:
             output.note("Dry run: nothing was changed; --execute does it.")
 
     def _shows_empty_table(self) -> bool:
         """Whether Kafka's tool prints its table after these errors, even without rows."""
-        return all(
-            error.name in ("NON_EMPTY_GROUP", "NOT_IN_FILE") for error in self._output.errors
-        )
+        return all(error.name in ("NON_EMPTY_GROUP", "NOT_IN_FILE") for error in self.output.errors)
 
 
 def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kgtool.changes.driver import Before
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
-from kgtool.changes.journal.change import Change
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows, settle
-from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
+from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.snapshot import GroupChange, take_images
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotVerified, OutcomeUnknown
@@ -79,45 +79,69 @@ class GroupKeep(NamedTuple):
         return self.description.group
 
 
-class KeepPlan(NamedTuple):
-    """The groups of a plan, and their expiry."""
+class Keep:
+    """Restarts the clock of committed offsets, and reads in the log what that brought.
 
-    groups: list[GroupKeep]
-    expiries: Expiries
-
-
-# ---------------------------------------------------------------------------------------------
-# Planning
-
-
-def plan_keep(
-    cluster: Cluster, groups: Sequence[str], now_ms: int, *, join: bool
-) -> Operation[KeepPlan]:
-    """Plan for every committed offset whether, and how, it can be kept.
-
+    :param now: the clock, in ms since the epoch.
     :param join: join and leave groups where nothing else helps.
     """
-    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
-    # A coordinator that doesn't answer must leave time for the next steps of others.
-    described, committed = yield from within(both, READING_SHARE)
-    questions = [Question.of(d, committed[d.group]) for d in described if d.error is None]
-    expiries: Expiries = yield from find_expiries(cluster, questions, now_ms)
-    found = []
-    for description in described:
-        group, values = description.group, committed[description.group]
-        error, rows = description.error, []
-        if error is None and description.type == "share":
-            error = without_commits(group)
-        elif error is None and isinstance(values, KgError):
-            error = ItemError.of(values, Target(group=group))
-        elif error is None:
-            expiry = expiries.groups[group]
-            rows = [
-                _plan_row(description, partition, value, expiry, now_ms, join)
-                for partition, value in offsets_of(values).items()
-            ]
-        found.append(GroupKeep(description, rows, error))
-    return KeepPlan(found, expiries)
+
+    def __init__(self, now: Clock, *, join: bool = False) -> None:
+        self._now = now
+        self._join = join
+        self.expiries = Expiries({}, [])
+        """Of the wave that was looked at last."""
+
+    def weigh(self, group: GroupKeep) -> int:
+        """Return how many offsets a group has."""
+        return len(group.rows)
+
+    def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[list[GroupKeep]]:
+        """Plan for every committed offset whether, and how, it can be kept."""
+        now_ms = self._now()
+        both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
+        # A coordinator that doesn't answer must leave time for the next steps of others.
+        described, committed = yield from within(both, READING_SHARE)
+        questions = [Question.of(d, committed[d.group]) for d in described if d.error is None]
+        self.expiries = yield from find_expiries(cluster, questions, now_ms)
+        found = []
+        for description in described:
+            group, values = description.group, committed[description.group]
+            error, rows = description.error, []
+            if error is None and description.type == "share":
+                error = without_commits(group)
+            elif error is None and isinstance(values, KgError):
+                error = ItemError.of(values, Target(group=group))
+            elif error is None:
+                expiry = self.expiries.groups[group]
+                rows = [
+                    _plan_row(description, partition, value, expiry, now_ms, self._join)
+                    for partition, value in offsets_of(values).items()
+                ]
+            found.append(GroupKeep(description, rows, error))
+        return found
+
+    def look_again(self, cluster: Cluster, plan: Sequence[GroupKeep]) -> Operation[list[GroupKeep]]:
+        """Compare groups and offsets with the plan."""
+        names = [group.group for group in plan if open_rows(group)]
+        both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
+        described, committed = yield from within(both, READING_SHARE)
+        there = {d.group: d for d in described}
+        return [
+            _checked(g, there[g.group], committed[g.group]) if open_rows(g) else g for g in plan
+        ]
+
+    def before(self, cluster: Cluster, going: Sequence[GroupKeep]) -> Operation[Before]:
+        """Return images of all that is about to be written; the offsets stay the same."""
+        values = [(g.description, {row.at: row.value for row in open_rows(g)}) for g in going]
+        images = yield from take_images(cluster, values)
+        same = [{p: o.committed for p, o in image.offsets.items()} for image in images]
+        return Before(list(map(GroupChange, images, same)))
+
+    def send(self, cluster: Cluster, going: Sequence[GroupKeep]) -> Operation[list[GroupKeep]]:
+        """Commit the offsets again, or join and leave."""
+        errors = yield from _write(cluster, going)
+        return (yield from _read_back(cluster, going, errors, self._now))
 
 
 def _plan_row(
@@ -217,66 +241,6 @@ def _has_members(description: GroupDescription, target: Target) -> ItemError:
         f"Group '{description.group}' has members{who}: it takes commits from no one else.",
         hint,
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# Applying
-
-
-def execute_keep(
-    cluster: Cluster,
-    plan: Sequence[GroupKeep],
-    now: Clock,
-    before_change: BeforeChange,
-    *,
-    all_or_nothing: bool = False,
-) -> Operation[list[GroupKeep]]:
-    """Apply a plan; return it with the outcome of each row.
-
-    :param before_change: called with images of all that is about to be written.
-    :param all_or_nothing: do nothing if any row of the plan has failed, or fails now. Once
-        committing has begun, a failure does not revert the rest.
-    """
-    checked = settle(plan, all_or_nothing)
-    checked = settle((yield from look_again(cluster, checked)), all_or_nothing)
-    todo = [group for group in checked if open_rows(group)]
-    if not todo:
-        return checked
-    values = [(one.description, {row.at: row.value for row in open_rows(one)}) for one in todo]
-    images = yield from take_images(cluster, values)
-    before_change([GroupChange(i, {p: o.committed for p, o in i.offsets.items()}) for i in images])
-    errors = yield from _write(cluster, todo)
-    return (yield from _read_back(cluster, checked, errors, now))
-
-
-def look_again(cluster: Cluster, plan: Sequence[GroupKeep]) -> Operation[list[GroupKeep]]:
-    """Compare all groups and offsets with the plan, before the first is changed."""
-    names = [group.description.group for group in plan if open_rows(group)]
-    both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
-    described, committed = yield from within(both, READING_SHARE)
-    now_there = {d.group: d for d in described}
-    return [
-        _checked(group, now_there[group.description.group], committed[group.description.group])
-        if open_rows(group)
-        else group
-        for group in plan
-    ]
-
-
-def journaled_keep(
-    cluster: Cluster,
-    change: Change,
-    plan: Sequence[GroupKeep],
-    now: Clock,
-    *,
-    all_or_nothing: bool = False,
-) -> Operation[list[GroupKeep]]:
-    """Apply a plan with a journal; ``change`` has locked the groups."""
-    touched = {(row.group, row.at) for row in open_rows(*plan)}
-    done = yield from execute_keep(cluster, plan, now, change.before, all_or_nothing=all_or_nothing)
-    rows = (row for group in done for row in group.rows)
-    change.results(row for row in rows if (row.group, row.at) in touched)
-    return done
 
 
 def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgError) -> GroupKeep:

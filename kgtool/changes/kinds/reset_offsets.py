@@ -1,19 +1,19 @@
-"""Applying the plan of a reset: compare all groups with it, then write and verify.
-
-What has changed since the plan is left alone.
-"""
+"""Resetting committed offsets: the plan is ``kgtool.changes.reset``'s."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from kgtool.changes.driver import Before
 from kgtool.changes.offsets.commit import Outcome
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows, settle
+from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import refusal
-from kgtool.changes.reset.targets import GroupReset, ResetRow
-from kgtool.changes.snapshot import BeforeChange, GroupChange, OffsetImage, image_of
+from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow
+from kgtool.changes.snapshot import GroupChange, OffsetImage, image_of
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
@@ -25,58 +25,53 @@ from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_selected
 
 
-def execute_resets(
-    cluster: Cluster,
-    plan: Sequence[GroupReset],
-    *,
-    force: bool = False,
-    all_or_nothing: bool = False,
-    before_change: BeforeChange | None = None,
-) -> Operation[list[GroupReset]]:
-    """Write the rows that ``would-reset``; return the plan with the outcome of each.
+class ResetOffsets(NamedTuple):
+    """Sets the committed offsets of groups that have no members, as ``request`` says.
 
-    :param force: write also where a transaction is pending.
-    :param all_or_nothing: write nothing if any row of the plan has failed, or fails now. Once
-        writing has begun, a failure does not revert the rest.
-    :param before_change: called once with the images of all that is about to be written.
+    ``refine`` may change the plan of each wave, before it is shown.
     """
-    now = settle(plan, all_or_nothing)
-    now = settle((yield from look_again(cluster, now, force)), all_or_nothing)
-    writes = {
-        reset.group: {row.at: Write(row.old, row.new) for row in rows}
-        for reset in now
-        if (rows := open_rows(reset))
-    }
-    if not writes:
-        return now
-    if before_change is not None:
-        before_change([_change(cluster, reset) for reset in now if reset.group in writes])
-    outcomes = yield from write_offsets(cluster, writes)
-    return [each_open(reset, lambda row: _done(row, outcomes[row.group])) for reset in now]
 
+    request: ResetRequest
+    refine: Callable[[list[GroupReset]], list[GroupReset]] = list
 
-# ---------------------------------------------------------------------------------------------
-# Before
+    def weigh(self, group: GroupReset) -> int:
+        """Return how many partitions a group has."""
+        return len(group.rows)
 
+    def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[list[GroupReset]]:
+        """Plan the reset."""
+        planned = yield from plan_resets(cluster, self.request._replace(groups=tuple(groups)))
+        return self.refine(planned)
 
-def look_again(
-    cluster: Cluster, plan: Sequence[GroupReset], force: bool
-) -> Operation[list[GroupReset]]:
-    """Compare all groups and offsets with the plan, before the first is changed."""
-    wanted = {reset.group: [row.at for row in rows] for reset in plan if (rows := open_rows(reset))}
-    if not wanted:
-        return list(plan)
-    both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
-    described, committed = yield from within(both, READING_SHARE)
-    if not force:
-        yield from mark_pending(cluster, committed)
-    groups = {description.group: description for description in described}
-    return [
-        _checked(reset, groups[reset.group], committed[reset.group], force)
-        if reset.group in wanted
-        else reset
-        for reset in plan
-    ]
+    def look_again(
+        self, cluster: Cluster, plan: Sequence[GroupReset]
+    ) -> Operation[list[GroupReset]]:
+        """Compare groups and offsets with the plan; the targets stay those that were shown."""
+        wanted = {r.group: [row.at for row in rows] for r in plan if (rows := open_rows(r))}
+        if not wanted:
+            return list(plan)
+        both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
+        described, committed = yield from within(both, READING_SHARE)
+        if not self.request.force:
+            yield from mark_pending(cluster, committed)
+        groups = {description.group: description for description in described}
+        return [
+            _checked(reset, groups[reset.group], committed[reset.group], self.request.force)
+            if reset.group in wanted
+            else reset
+            for reset in plan
+        ]
+
+    def before(self, cluster: Cluster, going: Sequence[GroupReset]) -> Operation[Before]:
+        """Return the images, from the rows of the plan: nothing is read again."""
+        yield from ()
+        return Before([_change(cluster, reset) for reset in going])
+
+    def send(self, cluster: Cluster, going: Sequence[GroupReset]) -> Operation[list[GroupReset]]:
+        """Commit the new offsets."""
+        writes = {r.group: {row.at: Write(row.old, row.new) for row in open_rows(r)} for r in going}
+        outcomes = yield from write_offsets(cluster, writes)
+        return [each_open(reset, lambda row: _done(row, outcomes[row.group])) for reset in going]
 
 
 def _checked(
@@ -100,10 +95,6 @@ def _checked(
     return each_open(reset, lambda row: compared(row, row.old, committed.get(row.at), pending))
 
 
-# ---------------------------------------------------------------------------------------------
-# After
-
-
 def _done(row: ResetRow, outcome: Outcome) -> ResetRow:
     error = outcome[row.at]
     return row._replace(status="reset") if error is None else failed(row, _commit_error(row, error))
@@ -120,10 +111,6 @@ def _commit_error(row: ResetRow, error: KgError) -> KgError:
         "joined it meanwhile.",
         hint="Stop its members, or wait for it with --wait-empty 60s.",
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# The journal's images, from the rows of the plan: nothing is read again
 
 
 def _change(cluster: Cluster, reset: GroupReset) -> GroupChange:

@@ -1,0 +1,162 @@
+"""One run of a command that changes groups: preview, question, report. The rest is the driver's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kgtool.changes.driver import Canary, Driver, Kind
+from kgtool.changes.plan import ChangePlan
+from kgtool.cli.change import confirm
+from kgtool.cli.change.canary import go_on_after
+from kgtool.cli.change.journaled import CommandChange
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
+from kgtool.net.session import Session
+
+Used = tuple[str, "str | None"]
+"""A group in recent use, and when (None: unknown)."""
+
+
+class ChangeRun:
+    """What the commands have in common; each has its own words.
+
+    :param groups: the groups that were chosen.
+    :param yes: ask nothing.
+    """
+
+    doing = "Changing"
+    """For the progress line."""
+    always_plans = False
+    """Whether Kafka's form, too, shows what would be done."""
+    removes = False
+    """Whether offsets are removed: a policy may allow that for idle groups only."""
+
+    def __init__(
+        self,
+        session: Session,
+        output: Output,
+        kind: Kind,
+        groups: Sequence[str],
+        *,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
+        yes: bool = False,
+    ) -> None:
+        self.session = session
+        self.output = output
+        self.groups = list(dict.fromkeys(groups))
+        self.dry_run = dry_run
+        self.yes = yes or output.is_kafka_form
+        self.plan = ChangePlan[Any](all_or_nothing=all_or_nothing)
+        # Patterns without a match and brokers that did not list their groups are errors already.
+        self.plan.is_off = all_or_nothing and bool(output.errors)
+        self._driver = Driver(session, kind, all_or_nothing=all_or_nothing)
+
+    def run(self) -> None:
+        """Plan, ask, change and report; Kafka's form plans only where it has to."""
+        is_kafka_form = self.output.is_kafka_form
+        is_planned = (
+            self.always_plans or not is_kafka_form or self.dry_run or self.plan.all_or_nothing
+        )
+        with self.plan:
+            if is_planned:
+                self.look()
+                if self.dry_run or self.plan.is_off or not self.plan.groups:
+                    self.preview()
+                    return
+            if not is_kafka_form:
+                self.show_plan()
+                self.ask()
+            self.change(is_planned=is_planned)
+
+    def look(self) -> None:
+        """Plan, and show the plan."""
+        with Meter(self.output, "Looking", len(self.groups)) as meter:
+
+            def show(wave: list[Any]) -> None:
+                self.show(wave)
+                meter.add(len(wave))
+
+            self._driver.look(self.plan, self.groups, show)
+
+    def preview(self) -> None:
+        """Report what would be done."""
+        self.plan.report(self.report)
+        self.finish()
+        self.note_refusal()
+
+    def note_refusal(self) -> None:
+        """Note why a policy would refuse the change."""
+        confirm.note_refusal(
+            self.session,
+            self.output,
+            [] if self.plan.is_off else list(self.plan.groups),
+            self.plan.offsets,
+            removes=self.removes,
+            is_blind=self.is_blind,
+        )
+
+    def ask(self) -> None:
+        """Ask, unless ``--yes``."""
+        used = None if self.yes else self.used()
+        plan = self.plan
+        confirm.ask(
+            self.session,
+            self.output,
+            self.question(),
+            self.yes,
+            used,
+            groups=plan.groups,
+            offsets=plan.offsets,
+        )
+
+    def change(self, *, is_planned: bool = True) -> None:
+        """Make the change, and report it, also where an error ends it."""
+        total = len(self.plan.groups if is_planned else self.groups)
+        go_on = go_on_after(self.session, self.output, total, yes=self.yes)
+        canary = Canary(self.output.canary, total, go_on)
+        change = CommandChange(self.session, self.output)
+        try:
+            with change, Meter(self.output, self.doing, total) as meter:
+
+                def report(wave: list[Any]) -> None:
+                    self.report(wave)
+                    meter.add(len(wave))
+
+                if is_planned:
+                    self._driver.apply(change, self.plan, report, canary)
+                else:
+                    self._driver.at_once(change, self.groups, report, canary)
+        except BaseException:
+            self.finish(is_whole=False)
+            raise
+        self.finish()
+        change.say()
+
+    # -- what a command says ---------------------------------------------------------------
+
+    def show(self, wave: list[Any]) -> None:
+        """Show a wave of the plan, on stderr."""
+
+    def show_plan(self) -> None:
+        """Show what is known only of the whole plan, before the question."""
+
+    def used(self) -> Used | None:
+        """Return a group in recent use, whose name must be typed."""
+        return None
+
+    def question(self) -> str:
+        """Return the question."""
+        raise NotImplementedError
+
+    def is_blind(self, _group: str) -> bool:
+        """Whether undo may not cover all of a group."""
+        return False
+
+    def report(self, wave: list[Any]) -> None:
+        """Report the outcome of a wave."""
+        raise NotImplementedError
+
+    def finish(self, *, is_whole: bool = True) -> None:
+        """Report what is said at the end; not ``is_whole``: an error has ended the run."""
