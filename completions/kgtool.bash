@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version ;;
+        "") _kgtool_lines list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -29,49 +29,29 @@ _kgtool_options() {
             --state --type -g --group --match --regex --exclude --expiring-within \
             --columns --sort --limit --no-headers -q --quiet -b --bootstrap-server \
             --command-config --context --timeout -o --output --no-color --debug --help ;;
-        "describe") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --type --offsets \
-            --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
-            --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
-            --watch --prometheus -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
         "lag") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --type --offsets \
             --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
             --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
             --watch --prometheus -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
-        "top") _kgtool_lines \
-            --interval -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
-        "explain") _kgtool_lines \
-            -g --group -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+        "describe") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --type --offsets \
+            --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
+            --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
+            --watch --prometheus -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "doctor") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --within \
             --fail-on --ignore --findings -b --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
+        "explain") _kgtool_lines \
+            -g --group -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "peek") _kgtool_lines \
             -g --group -t --topic --before --after --format --key-format --committed \
             --read-committed -b --bootstrap-server --command-config --context --timeout \
             -o --output --no-color --debug --help ;;
-        "coordinator") _kgtool_lines \
-            -g --group -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
-        "diff") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --cluster-b --context-b \
-            --command-config-b -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
-        "delete") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --state --type --force \
-            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-groups -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
-        "delete-offsets") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --state --type -t \
-            --topic --force --all-or-nothing -y --yes --confirm --reason --journal-copy \
-            -n --dry-run --canary --max-groups -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type -t \
             --topic --all-topics --to --to-earliest --to-latest --to-current --to-offset \
@@ -79,21 +59,16 @@ _kgtool_options() {
             --create --wait-empty --all-or-nothing --force -y --yes --confirm --reason \
             --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
             --command-config --context --timeout -o --output --no-color --debug --help ;;
-        "remove-members") _kgtool_lines \
-            -g --group --instance-id --member-id --client-id --all --wait-empty \
+        "delete-offsets") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --state --type -t \
+            --topic --force --all-or-nothing -y --yes --confirm --reason --journal-copy \
+            -n --dry-run --canary --max-groups -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
+        "delete") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --state --type --force \
             --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
             --canary --max-groups -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
-        "keep") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --state --type --join \
-            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-groups -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
-        "configs") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --describe --all \
-            --alter --add-config --delete-config --force -y --yes --confirm --reason \
-            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
@@ -106,6 +81,26 @@ _kgtool_options() {
             --times-from --caught-up --generated --unsubscribed --orphaned --no-rebuild \
             --out --overwrite -b --bootstrap-server --command-config --context --timeout \
             -o --output --no-color --debug --help ;;
+        "keep") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --state --type --join \
+            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-groups -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
+        "remove-members") _kgtool_lines \
+            -g --group --instance-id --member-id --client-id --all --wait-empty \
+            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-groups -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
+        "configs") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --describe --all \
+            --alter --add-config --delete-config --force -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
+        "undo") _kgtool_lines \
+            --from --force --list --all-or-nothing --wait-empty --as-member -y --yes \
+            --confirm --reason --journal-copy -n --dry-run --canary --max-groups -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "backup") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --out \
             --overwrite --times -b --bootstrap-server --command-config --context \
@@ -117,14 +112,10 @@ _kgtool_options() {
             --yes --confirm --reason --journal-copy -n --dry-run --canary --max-groups \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
-        "history") _kgtool_lines \
-            --prune -n --dry-run --limit --no-headers -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
-        "undo") _kgtool_lines \
-            --from --force --list --all-or-nothing --wait-empty --as-member -y --yes \
-            --confirm --reason --journal-copy -n --dry-run --canary --max-groups -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+        "diff") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --cluster-b --context-b \
+            --command-config-b -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "export") _kgtool_lines \
             --out --format -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
@@ -149,6 +140,28 @@ _kgtool_options() {
             -o --output --no-color --debug --help ;;
         "context use") _kgtool_lines \
             --none -o --output --no-color --debug --help ;;
+        "sandbox") _kgtool_lines \
+            --help ;;
+        "sandbox down") _kgtool_lines \
+            --name --keep-data -o --output --no-color --debug --help ;;
+        "sandbox seed") _kgtool_lines \
+            --name -o --output --no-color --debug --help ;;
+        "sandbox status") _kgtool_lines \
+            --name -o --output --no-color --debug --help ;;
+        "sandbox up") _kgtool_lines \
+            --brokers --kafka-version --config --dir --name -o --output --no-color \
+            --debug --help ;;
+        "completion") _kgtool_lines \
+            --help ;;
+        "top") _kgtool_lines \
+            --interval -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "coordinator") _kgtool_lines \
+            -g --group -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "history") _kgtool_lines \
+            --prune -n --dry-run --limit --no-headers -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "request") _kgtool_lines \
             --body --version --api-version --broker --hex --list --schema -n --dry-run \
             -y --yes --confirm --reason -b --bootstrap-server --command-config --context \
@@ -163,19 +176,6 @@ _kgtool_options() {
         "mcp") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
-        "sandbox") _kgtool_lines \
-            --help ;;
-        "sandbox down") _kgtool_lines \
-            --name --keep-data -o --output --no-color --debug --help ;;
-        "sandbox seed") _kgtool_lines \
-            --name -o --output --no-color --debug --help ;;
-        "sandbox status") _kgtool_lines \
-            --name -o --output --no-color --debug --help ;;
-        "sandbox up") _kgtool_lines \
-            --brokers --kafka-version --config --dir --name -o --output --no-color \
-            --debug --help ;;
-        "completion") _kgtool_lines \
-            --help ;;
         "man") _kgtool_lines \
             --help ;;
         "help") _kgtool_lines \
@@ -200,50 +200,49 @@ _kgtool_kind() {
         "list --columns") kind="list" choices="group type state protocol_type coordinator expiring_offsets expires_at_ms rule" ;;
         "list --sort") kind="words" choices="group type state protocol_type coordinator expiring_offsets expires_at_ms rule" ;;
         "list ") kind="groups" ;;
-        "describe --type") kind="list" choices="consumer classic" ;;
-        "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "describe ") kind="groups" ;;
         "lag --type") kind="list" choices="consumer classic" ;;
         "lag --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "lag ") kind="groups" ;;
-        "explain ") kind="groups" ;;
+        "describe --type") kind="list" choices="consumer classic" ;;
+        "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe ") kind="groups" ;;
         "doctor --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "doctor --type") kind="list" choices="consumer classic" ;;
         "doctor --fail-on") kind="words" choices="problem warning note none" ;;
         "doctor ") kind="groups" ;;
+        "explain ") kind="groups" ;;
         "peek --format") kind="words" choices="auto text json hex" ;;
         "peek ") kind="groups" ;;
-        "coordinator ") kind="groups" ;;
-        "diff ") kind="files" ;;
-        "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "delete --type") kind="list" choices="consumer classic" ;;
-        "delete ") kind="groups" ;;
-        "delete-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "delete-offsets --type") kind="list" choices="consumer classic" ;;
-        "delete-offsets ") kind="groups" ;;
         "reset-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "reset-offsets --type") kind="list" choices="consumer classic" ;;
         "reset-offsets --from-file") kind="files" ;;
         "reset-offsets ") kind="groups" ;;
-        "remove-members ") kind="groups" ;;
-        "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "keep --type") kind="list" choices="consumer classic" ;;
-        "keep ") kind="groups" ;;
-        "configs ") kind="groups" ;;
+        "delete-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "delete-offsets --type") kind="list" choices="consumer classic" ;;
+        "delete-offsets ") kind="groups" ;;
+        "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "delete --type") kind="list" choices="consumer classic" ;;
+        "delete ") kind="groups" ;;
         "cleanup apply ") kind="files" ;;
         "cleanup plan --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "cleanup plan --type") kind="list" choices="consumer classic" ;;
         "cleanup plan --out") kind="files" ;;
+        "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "keep --type") kind="list" choices="consumer classic" ;;
+        "keep ") kind="groups" ;;
+        "remove-members ") kind="groups" ;;
+        "configs ") kind="groups" ;;
+        "undo ") kind="any" ;;
         "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "backup --type") kind="list" choices="consumer classic" ;;
         "backup --out") kind="files" ;;
         "backup ") kind="groups" ;;
         "restore ") kind="files" ;;
-        "undo ") kind="any" ;;
+        "diff ") kind="files" ;;
         "export --out") kind="files" ;;
         "export --format") kind="words" choices="segments parquet" ;;
         "analyze --out") kind="dirs" ;;
@@ -255,11 +254,12 @@ _kgtool_kind() {
         "context rename ") kind="any" ;;
         "context show ") kind="any" ;;
         "context use ") kind="contexts" ;;
+        "completion ") kind="words" choices="bash zsh fish" ;;
+        "coordinator ") kind="groups" ;;
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
         "validate-regex ") kind="any" ;;
-        "completion ") kind="words" choices="bash zsh fish" ;;
-        "man ") kind="words" choices="list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version" ;;
-        "help ") kind="words" choices="list describe lag top explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka" ;;
+        "man ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version" ;;
+        "help ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
     esac
     case "$2" in
         -t|--topic) [[ -n $kind ]] || kind="topics" ;;
@@ -290,29 +290,27 @@ _kgtool_kind() {
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
         -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name" ;;
-        --interval) [[ -n $kind ]] || kind="any" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
         --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
-        --cluster-b) [[ -n $kind ]] || kind="any" ;;
-        --context-b) [[ -n $kind ]] || kind="any" ;;
-        --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --to) [[ -n $kind ]] || kind="any" ;;
+        --rate) [[ -n $kind ]] || kind="any" ;;
+        --idle) [[ -n $kind ]] || kind="any" ;;
+        --times-from) [[ -n $kind ]] || kind="files" ;;
         --instance-id) [[ -n $kind ]] || kind="any" ;;
         --member-id) [[ -n $kind ]] || kind="any" ;;
         --client-id) [[ -n $kind ]] || kind="any" ;;
         --add-config) [[ -n $kind ]] || kind="any" ;;
         --delete-config) [[ -n $kind ]] || kind="any" ;;
-        --rate) [[ -n $kind ]] || kind="any" ;;
-        --idle) [[ -n $kind ]] || kind="any" ;;
-        --times-from) [[ -n $kind ]] || kind="files" ;;
+        --from) [[ -n $kind ]] || kind="files" ;;
         --map-group) [[ -n $kind ]] || kind="any" ;;
         --map-topic) [[ -n $kind ]] || kind="any" ;;
         --checkpoints) [[ -n $kind ]] || kind="any" ;;
-        --prune) [[ -n $kind ]] || kind="any" ;;
-        --from) [[ -n $kind ]] || kind="files" ;;
+        --cluster-b) [[ -n $kind ]] || kind="any" ;;
+        --context-b) [[ -n $kind ]] || kind="any" ;;
+        --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --retention) [[ -n $kind ]] || kind="any" ;;
         --wrote) [[ -n $kind ]] || kind="any" ;;
@@ -333,16 +331,18 @@ _kgtool_kind() {
         --secret) [[ -n $kind ]] || kind="any" ;;
         --cluster-id) [[ -n $kind ]] || kind="any" ;;
         --policy) [[ -n $kind ]] || kind="files" ;;
-        --body) [[ -n $kind ]] || kind="files" ;;
-        --version|--api-version) [[ -n $kind ]] || kind="any" ;;
-        --broker) [[ -n $kind ]] || kind="any" ;;
-        --listen) [[ -n $kind ]] || kind="any" ;;
-        --token-file) [[ -n $kind ]] || kind="files" ;;
         --name) [[ -n $kind ]] || kind="any" ;;
         --brokers) [[ -n $kind ]] || kind="any" ;;
         --kafka-version) [[ -n $kind ]] || kind="words" choices="4.4.0 4.3.1 3.9.1" ;;
         --config) [[ -n $kind ]] || kind="any" ;;
         --dir) [[ -n $kind ]] || kind="dirs" ;;
+        --interval) [[ -n $kind ]] || kind="any" ;;
+        --prune) [[ -n $kind ]] || kind="any" ;;
+        --body) [[ -n $kind ]] || kind="files" ;;
+        --version|--api-version) [[ -n $kind ]] || kind="any" ;;
+        --broker) [[ -n $kind ]] || kind="any" ;;
+        --listen) [[ -n $kind ]] || kind="any" ;;
+        --token-file) [[ -n $kind ]] || kind="files" ;;
     esac
 }
 

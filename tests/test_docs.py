@@ -17,7 +17,7 @@ from kgtool.cli.app.argv import scan
 from kgtool.cli.app.help import example_lines, fold
 from kgtool.cli.app.kafka_form import kafka_form
 from kgtool.cli.app.kafka_refusals import check
-from kgtool.cli.app.overview import EXAMPLES, overview
+from kgtool.cli.app.overview import EXAMPLES, full_overview
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
 
@@ -140,7 +140,7 @@ class TestHelp:
         assert any(line.startswith(f"kgtool {name}") for line in lines)
 
     def test_examples_of_the_program(self) -> None:
-        assert all(f"\n  {line}\n" in overview() for line in EXAMPLES)
+        assert all(f"\n  {line}\n" in full_overview() for line in EXAMPLES)
         for line in EXAMPLES:
             _check_example(line)
 

@@ -16,8 +16,8 @@ import docs_bash  # noqa: E402
 import docs_fish  # noqa: E402
 import docs_man  # noqa: E402
 import docs_zsh  # noqa: E402
-from docs_tree import tree  # noqa: E402
 
+from kgtool.cli.app.tree import tree  # noqa: E402
 from kgtool.columns import schemas  # noqa: E402
 
 FOLDERS = ("completions", "man", "docs/schema")

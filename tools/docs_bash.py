@@ -6,9 +6,8 @@ itself.
 
 from __future__ import annotations
 
-from docs_tree import MADE, Command, Option, Value, walk
-
 from kgtool.cli.app.argv import MAYBE, NO
+from kgtool.cli.app.tree import MADE, Command, Option, Value, walk
 
 _BASH = r"""# bash completion for kgtool. {made}
 # Put it into ~/.local/share/bash-completion/completions, or source it in ~/.bashrc.

@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs_tree import ANY, DIRS, FILES, LIST, MADE, NAMES, WORDS, Command, Option, Value, walk
-
 from kgtool.cli.app.argv import MAYBE, NO, YES
+from kgtool.cli.app.tree import (
+    ANY,
+    DIRS,
+    FILES,
+    LIST,
+    MADE,
+    NAMES,
+    WORDS,
+    Command,
+    Option,
+    Value,
+    walk,
+)
 
 _FISH = r"""# fish completion for kgtool. {made}
 # Put it into ~/.config/fish/completions.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from docs_tree import Command, Option, walk
-
 from kgtool import __version__
 from kgtool.cli.app.argv import MAYBE, NO
 from kgtool.cli.app.help import fold
 from kgtool.cli.app.overview import EXAMPLES, KAFKA_OPTIONS, OWN_OPTIONS, VIEW_OPTIONS
+from kgtool.cli.app.tree import Command, Option, walk
 
 EXIT_STATUS = {
     "0": "Everything asked for was done.",

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from docs_tree import DIRS, FILES, LIST, MADE, NAMES, WORDS, Command, Option, Value, walk
-
 from kgtool.cli.app.argv import MAYBE, NO
+from kgtool.cli.app.tree import DIRS, FILES, LIST, MADE, NAMES, WORDS, Command, Option, Value, walk
 
 _ZSH = r"""#compdef kgtool
 # zsh completion for kgtool. {made}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -18,9 +19,16 @@ import click
 import pytest
 
 from kgtool import __version__
-from kgtool.cli.app.overview import KAFKA_OPTIONS, OWN_OPTIONS, kafka_help, overview
+from kgtool.cli.app.overview import (
+    KAFKA_OPTIONS,
+    OWN_OPTIONS,
+    full_overview,
+    kafka_help,
+    overview,
+    safety_help,
+)
 from kgtool.cli.app.root import root
-from kgtool.cli.commands import COMMANDS
+from kgtool.cli.commands import COMMANDS, SECTIONS
 from tests.cli import run
 from tests.cli.run import Result
 
@@ -87,7 +95,7 @@ def test_help_of_kafkas_form(argv: list[str], capsys: pytest.CaptureFixture[str]
 def test_help_names_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
     from kgtool.cli.app.kafka_form import kafka_form
 
-    text = overview() + kafka_help()
+    text = full_overview() + kafka_help()
     assert max(map(len, text.splitlines())) <= 80
     options = [option for parameter in kafka_form.params for option in parameter.opts]
     for option in options:
@@ -95,6 +103,42 @@ def test_help_names_every_command_and_option(capsys: pytest.CaptureFixture[str])
         assert f"  {option}" in text or f", {option}" in text or is_old, option
     assert set(COMMANDS) == set(root.list_commands(click.Context(root)))
     assert len(KAFKA_OPTIONS) + len(OWN_OPTIONS) > 30
+
+
+def test_the_overview_is_one_screen_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    """hands.md: groups of what people want, 40 to 48 lines, each command on one line."""
+    lines = overview().splitlines()
+    assert 38 <= len(lines) <= 48 and max(map(len, lines)) < 80
+    heads = [line[:-1] for line in lines if line and line[0] != " " and line.endswith(":")]
+    assert heads[:5] == ["Look", "Change", "Go back", "Understand the past", "Set up"]
+    shown = [line.split()[0] for line in lines if line[:2] == "  " and line[2:3].islower()]
+    assert shown == [name for part in list(SECTIONS)[:5] for name in SECTIONS[part]]
+    everything = run.call(capsys, "help", "all").out
+    assert everything == full_overview()
+    assert all(f"\n  {name} " in everything for name in COMMANDS)
+
+
+def test_safety_is_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.call(capsys, "help", "safety") == (0, safety_help(), "")
+    for name in ("delete", "reset-offsets", "undo", "delete-offsets", "restore"):
+        text = run.call(capsys, name, "--help").out
+        assert "Safety (kgtool help safety): " in text
+        for option in ("--canary", "--max-groups", "--reason", "--confirm", "--journal-copy"):
+            assert option in safety_help()
+            assert not any(re.match(rf"  {option} +[A-Z]", line) for line in text.splitlines())
+            assert option in " ".join(text.split())
+
+
+def test_help_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = json.loads(run.call(capsys, "--help-json").out)
+    assert {each["path"][0] for each in whole["commands"]} == set(COMMANDS)
+    one = json.loads(run.call(capsys, "describe", "--help-json").out)
+    options = {name for option in one["options"] for name in option["names"]}
+    assert {"--group", "-g", "--expiry", "--watch"} <= options
+    assert one["commands"] == [] and one["examples"]
+    deep = json.loads(run.call(capsys, "cleanup", "plan", "--help-json").out)
+    assert deep["path"] == ["cleanup", "plan"]
+    assert run.call(capsys, "descrbe", "--help-json").status == 2
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

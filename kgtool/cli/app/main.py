@@ -121,6 +121,10 @@ def _dispatch(arguments: list[str], output: Output) -> int:
     from kgtool.cli.app.argv import scan
 
     line = scan(arguments)
+    if "--help-json" in arguments:
+        from kgtool.cli.app.tree import as_json
+
+        return _print(as_json([word for word in arguments if not word.startswith("-")]))
     if "version" in line.names:
         return _print(f"{PROGRAM} {__version__}\n")
     if not line.words or ("help" in line.names and line.command is None):

@@ -5,7 +5,9 @@ The options of Kafka's form are declared here; ``argv`` and ``kafka_form`` are m
 
 from __future__ import annotations
 
-from kgtool.cli.commands import SECTIONS
+from collections.abc import Iterable
+
+from kgtool.cli.commands import ALSO, SECTIONS
 
 _WIDTH = 79
 
@@ -95,19 +97,74 @@ EXAMPLES = (
 )
 
 
+SAFETY = (
+    "-n, --dry-run",
+    "-y, --yes",
+    "--max-groups N",
+    "--canary N",
+    "--all-or-nothing",
+    "--reason TEXT",
+    "--confirm CLUSTER_ID",
+    "--journal-copy URL",
+)
+"""The options of every change."""
+_HEAD = (
+    "Usage: kgtool [OPTIONS] COMMAND [ARGS]...",
+    "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... (Kafka's form)",
+    "",
+    "Administer Kafka consumer groups and their committed offsets.",
+)
+
+
 def overview() -> str:
-    """Return the help text of the program."""
+    """Return the help text of the program: what people look for, on one screen."""
     return "\n".join(
         (
-            "Usage: kgtool [OPTIONS] COMMAND [ARGS]...",
-            "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... (Kafka's form)",
+            *_HEAD,
+            *_sections(name for name in SECTIONS if name != ALSO),
             "",
-            "Administer Kafka consumer groups and their committed offsets.",
-            *(
-                line
-                for name, commands in SECTIONS.items()
-                for line in ("", f"{name}:", *_block(commands, 20))
-            ),
+            "Everywhere:",
+            "  -b, --bootstrap-server HOST:PORT   or KGTOOL_BOOTSTRAP_SERVER, or a context",
+            "  -o, --output FORMAT                text, json, ndjson, csv, yaml or name",
+            "",
+            "Begin: kgtool sandbox up && kgtool sandbox seed && kgtool lag",
+            "More:  kgtool help all|COMMAND|safety|kafka, kgtool man COMMAND",
+            "",
+        )
+    )
+
+
+def safety_help() -> str:
+    """Return the help text of the options of every change."""
+    return "\n".join(
+        (
+            "Safety: what every change does, and its options in both forms",
+            "",
+            "Before any change, the current offsets are saved to a journal: kgtool undo ID",
+            "restores them, kgtool undo --list shows the changes. On a terminal a change",
+            "shows a preview and asks for confirmation; without one it takes --yes. Kafka's",
+            "form never asks.",
+            "",
+            *_block({name: KAFKA_OPTIONS[name] for name in SAFETY}, 26),
+            "",
+            "A policy (KGTOOL_POLICY or the context's) protects groups, limits changes and",
+            "forbids options; a protected context's name is typed. See docs/safety.rst.",
+            "",
+        )
+    )
+
+
+def _sections(names: Iterable[str]) -> list[str]:
+    parts = (("", f"{name}:", *_block(SECTIONS[name], 18)) for name in names)
+    return [line for part in parts for line in part]
+
+
+def full_overview() -> str:
+    """Return the help text with every command and option."""
+    return "\n".join(
+        (
+            *_HEAD,
+            *_sections(SECTIONS),
             "",
             "Options, before or after the command:",
             *_block(OWN_OPTIONS, 38),
@@ -115,7 +172,8 @@ def overview() -> str:
             "Examples:",
             *(f"  {line}" for line in EXAMPLES),
             "",
-            "More: kgtool help COMMAND, kgtool help kafka (Kafka's form), kgtool man COMMAND.",
+            "More: kgtool help COMMAND, safety or kafka (Kafka's form); kgtool man COMMAND;",
+            "kgtool --help-json: all of it for programs.",
             "",
         )
     )

@@ -78,6 +78,6 @@ def check_command(line: CommandLine) -> None:
     verb = name.partition("-")[0]
     others = [known for known in COMMANDS if get_close_matches(known.partition("-")[0], [verb])]
     near = f" (did you mean {verb}?)" if verb != name and verb in COMMANDS else ""
-    near = did_you_mean(name, others, 0.75) or near or did_you_mean(name, SECTIONS["Read"])
+    near = did_you_mean(name, others, 0.75) or near or did_you_mean(name, SECTIONS["Look"])
     near = did_you_mean(name, COMMANDS, 1.0) or near  # what other tools call it
     raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

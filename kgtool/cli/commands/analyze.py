@@ -114,7 +114,7 @@ from kgtool.retention.rules import RULE_SETS
 @connection_params
 @output_options
 def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
-    """Show live offsets, when they expire, and why others were removed.
+    """Show live offsets, when they expire, why others were removed.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
     __consumer_offsets, local or at a URL that Spark can read: raw segments, Parquet with the

@@ -40,7 +40,7 @@ def command(
     overwrite: bool,
     times: bool,
 ) -> None:
-    """Save the committed offsets of groups, active ones too, to one file.
+    """Save committed offsets, of living groups too, to one file.
 
     With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and
     end, so that kgtool restore can tell whether they still mean the same records. The file is

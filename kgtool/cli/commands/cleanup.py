@@ -45,7 +45,7 @@ _APPLY = examples(
 @connection_params
 @output_params
 def command(**_given: Any) -> None:
-    """Remove dead groups and offsets by a plan: find, review, apply, undo.
+    """Remove dead groups and offsets by a plan that you review.
 
     `plan` only looks, and writes a file: why each item is in it, what would be lost, its lag, its
     last commit, and when it would expire anyway. Read it, remove lines, keep it in git. `apply`

@@ -62,7 +62,7 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Delete committed offsets of groups, active ones too (KIP-496).
+    """Delete committed offsets, of living groups too (KIP-496).
 
     Topics may also follow the groups: kgtool delete-offsets billing payments:0,1
     """

@@ -58,7 +58,7 @@ def command(
     context_b: str | None,
     command_config_b: str | None,
 ) -> int:
-    """Compare the offsets of two files, a file and a cluster, or two clusters.
+    """Compare the offsets of two files, or of a file and a cluster.
 
     Two backups (A B), a backup and a cluster (A --bootstrap-server …), or two clusters
     (--bootstrap-server … --cluster-b …). Journals are taken too: what was there before a change.

@@ -75,7 +75,7 @@ def command(
     ignored: tuple[str, ...],
     findings: bool,
 ) -> int:
-    """Find what is wrong with groups, and the command that fixes it.
+    """Find what is wrong, and the command that fixes it.
 
     Without a selection the brokers and __consumer_offsets are checked too. Groups are those that
     Kafka's own tool lists. A problem loses data or blocks someone, a warning may become a problem,

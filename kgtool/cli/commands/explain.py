@@ -83,7 +83,7 @@ CAUSES = {
 @group_arguments
 @cluster_options()
 def command(settings: Settings, output: Output, selection: Selection) -> None:
-    """Show why a group is as it is, what expires when, and what to do next.
+    """Show why a group is as it is, and what to do next.
 
     Who is a member and holds which topic; why the group can't be deleted or reset; what expires
     when, by which rule, and what would change that; what the broker has removed, and why, also of

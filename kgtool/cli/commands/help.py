@@ -1,26 +1,33 @@
-"""``kgtool help [COMMAND|kafka]``: the same as ``kgtool COMMAND --help``."""
+"""``kgtool help [COMMAND|all|safety|kafka]``: the same as ``kgtool COMMAND --help``."""
 
 from __future__ import annotations
 
 import click
 
-from kgtool.cli.app.overview import kafka_help, overview
+from kgtool.cli.app.overview import full_overview, kafka_help, overview, safety_help
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.options.declare import declare
 from kgtool.errors import UsageError
 
-KAFKA = "kafka"
+PAGES = {"": overview, "all": full_overview, "safety": safety_help, "kafka": kafka_help}
+"""Texts by what follows ``kgtool help``."""
 
 
-@declare("help", "kgtool help delete-offsets", "kgtool help cleanup plan", "kgtool help kafka")
-@click.argument("words", nargs=-1, metavar="[COMMAND|kafka]")
+@declare(
+    "help",
+    "kgtool help delete-offsets",
+    "kgtool help cleanup plan",
+    "kgtool help all",
+    "kgtool help safety",
+    "kgtool help kafka",
+)
+@click.argument("words", nargs=-1, metavar="[COMMAND|all|safety|kafka]")
 @click.pass_context
 def command(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Show the help of a command, or of Kafka's form (kgtool help kafka)."""
-    if words == (KAFKA,):
-        click.echo(kafka_help(), nl=False)
-    elif not words:
-        click.echo(overview(), nl=False)
+    text = PAGES.get(" ".join(words))
+    if text is not None:
+        click.echo(text(), nl=False)
     else:
         click.echo(_context(ctx.find_root(), words).get_help())
     return 0
@@ -28,7 +35,7 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> int:
 
 def _context(root: click.Context, words: tuple[str, ...]) -> click.Context:
     """Return the context of the command that the words name."""
-    ctx, known = root, [KAFKA]
+    ctx, known = root, list(filter(None, PAGES))
     for word in words:
         group = ctx.command
         names = group.list_commands(ctx) if isinstance(group, click.Group) else []

@@ -1,23 +1,29 @@
-"""The command line as plain data, read from the Click tree."""
+"""The command line as plain data, read from the Click tree.
+
+Completions, man pages and ``--help-json`` are made of it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import click
 
+from kgtool import __version__
 from kgtool.cli.app.argv import NO
 from kgtool.cli.app.help import example_lines, is_common, takes
 from kgtool.cli.app.kafka_form import kafka_form
 from kgtool.cli.app.kafka_refusals import STATES, TYPES
 from kgtool.cli.app.overview import OWN_OPTIONS
 from kgtool.cli.app.root import root
-from kgtool.cli.commands import COMMANDS
-from kgtool.cli.commands.help import KAFKA
+from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.commands import ALIASES, COMMANDS
+from kgtool.cli.commands.help import PAGES
 from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
 from kgtool.columns import groups
+from kgtool.errors import UsageError
 
 GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
     "groups",
@@ -112,6 +118,31 @@ def tree() -> Command:
     return Command((), root.help or "", (*options, version), (), tuple(commands), ())
 
 
+def as_json(words: Sequence[str]) -> str:
+    """Return a command and all below it as JSON; no words: the whole program.
+
+    :raises UsageError: there is no such command.
+    """
+    import json
+
+    found = tree()
+    for word in words:
+        inner = {command.name: command for command in found.commands}
+        name = word if word in inner else ALIASES.get(word, "")
+        if name not in inner:
+            near = did_you_mean(word, inner)
+            raise UsageError(f"No such command '{word}'{near or '. kgtool --help lists them.'}")
+        found = inner[name]
+    return json.dumps({"version": __version__, **_plain_values(found)}, indent=1) + "\n"
+
+
+def _plain_values(item: Any) -> Any:
+    """Return named tuples as objects, all below them too."""
+    if hasattr(item, "_asdict"):
+        return {key: _plain_values(value) for key, value in item._asdict().items()}
+    return [_plain_values(each) for each in item] if isinstance(item, tuple) else item
+
+
 def _command(command: click.Command, path: tuple[str, ...], parent: click.Context) -> Command:
     ctx = click.Context(command, info_name=path[-1], parent=parent)
     inner = []
@@ -179,7 +210,7 @@ def _value(parameter: click.Parameter, path: tuple[str, ...]) -> Value:
     if path in (("context", "use"), ("context", "remove")):
         return Value(CONTEXTS)
     if path in (("help",), ("man",)) and isinstance(parameter, click.Argument):
-        return Value(WORDS, (*COMMANDS, *((KAFKA,) if path == ("help",) else ())))
+        return Value(WORDS, (*COMMANDS, *(filter(None, PAGES) if path == ("help",) else ())))
     if isinstance(parameter, click.Argument) and "GROUP" in shown:
         return Value(GROUPS)
     return Value(DIRS if shown == "DIR" else ANY)
