@@ -355,9 +355,18 @@ def _follow(
         for group in again:
             if now[group].code != codes.COORDINATOR_LOAD_IN_PROGRESS:
                 cluster.coordinators.pop(group, None)
+        if attempt == 1 and any(now[g].code == codes.COORDINATOR_NOT_AVAILABLE for g in again):
+            yield from _look_at_log(cluster)
         yield backoff(attempt)
         attempt += 1
         located = yield from find_coordinators(cluster, again, wait=False)
+
+
+def _look_at_log(cluster: Cluster) -> Operation[None]:
+    """Learn the leaders of ``__consumer_offsets``: a partition without one has no coordinator."""
+    topic = yield from fetch_topic(cluster, "__consumer_offsets")
+    if topic.error is not None:
+        cluster.topics.pop(topic.name, None)
 
 
 def _with_source(cluster: Cluster, node: int | KgError, requests: set[str], answer: Any) -> Any:

@@ -48,14 +48,17 @@ class Options(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """The metrics of one poll as text, and when it began (ms since the epoch)."""
+    """The metrics of one poll, and when it began (ms since the epoch).
+
+    ``body`` is rendered once and shared by all scrapes: there may be 50 MB of it.
+    """
 
     at_ms: int
-    text: str
+    body: bytes
 
 
 class Collector:
-    """Collects in a thread of its own; ``text`` never waits for it.
+    """Collects in a thread of its own; ``parts`` never waits for it.
 
     :param report: called with the reason why a poll failed, if it was not the last one's.
     """
@@ -95,7 +98,7 @@ class Collector:
                 self._report(str(error))
             self._failure = error.message
 
-    def text(self) -> str:
+    def parts(self) -> list[bytes]:
         """Return the latest metrics, and whether the last poll succeeded."""
         last, kept_ms = self._last, KEPT_INTERVALS * self._options.interval_ms
         is_fresh = last is not None and now_ms() - last.at_ms <= kept_ms
@@ -109,7 +112,8 @@ class Collector:
                 [({}, self._took_s)],
             ),
         ]
-        return (last.text if last is not None and is_fresh else "") + metrics.render(own, {})
+        body = [last.body] if last is not None and is_fresh else []
+        return [*body, metrics.render(own, {}).encode()]
 
 
 def collect(settings: Settings, options: Options) -> Collected:
@@ -127,7 +131,8 @@ def collect(settings: Settings, options: Options) -> Collected:
         found = judge(facts)
         errors = [error.name for error in dict.fromkeys([*listed.errors, *found.errors])]
         common = {"cluster_id": session.cluster_id or ""}
-    return Collected(at_ms, metrics.render(_metrics(facts, found, errors, at_ms), common))
+    text = metrics.render(_metrics(facts, found, errors, at_ms), common)
+    return Collected(at_ms, text.encode())
 
 
 def _metrics(facts: Facts, found: Diagnosis, errors: Sequence[str], at_ms: int) -> Iterator[Metric]:

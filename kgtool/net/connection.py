@@ -16,7 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgtool import __version__
-from kgtool.errors import AuthenticationError, ConnectFailed, KgError, LoginLost
+from kgtool.errors import (
+    AuthenticationError,
+    ConnectFailed,
+    KgError,
+    LoginLost,
+    ResolveFailed,
+    TimedOut,
+)
 from kgtool.net.background import Background
 from kgtool.net.dns import SocketAddress, numeric, resolve, unresolved
 from kgtool.net.tcp import TcpSocket, connect_error
@@ -61,6 +68,8 @@ class Connection:
         self.peer = f"{shown}:{port}"
         self._settings = settings
         self._expected = expected
+        self.advertised_by: int | None = None
+        """The broker whose address the cluster has named; the user has not."""
         self._selector = selector
         self._background = background
         self._transport = transport
@@ -377,6 +386,8 @@ class Connection:
 
     def close(self, error: KgError) -> None:
         """End the connection; requests without a reply get ``error``."""
+        if self.advertised_by is not None and not self._is_up:
+            error = _of_advertised(error, self.advertised_by)
         if self.channel.trace is not None and not self.is_closed:
             self.channel.trace(f"× {self.peer}: {error}")
         for sock in self._sockets():
@@ -385,6 +396,19 @@ class Connection:
         self._next_address_at = math.inf
         self.channel.fail(error)
         self._send_queue()
+
+
+def _of_advertised(error: KgError, broker: int) -> KgError:
+    """Return the error of an address that can't be reached; it says who has named the address."""
+    if not isinstance(error, ConnectFailed | ResolveFailed | TimedOut):
+        return error
+    found = error.after_sending()
+    found.maybe_done = error.maybe_done
+    found.hint = (
+        f"Broker {broker} has this address in its advertised.listeners: is it running, and can it "
+        "be reached from here?"
+    )
+    return found
 
 
 def _most_telling(failures: list[KgError]) -> KgError | None:

@@ -93,6 +93,8 @@ class Pool:
             self._give(slot, ConnectFailed(f"Broker {to} is not part of the cluster now."))
         else:
             connection = self._connection(broker.host, broker.port, self._expected(to))
+            if (broker.host, broker.port) not in self._bootstrap:
+                connection.advertised_by = to
             self._send(connection, slot)
 
     def _expected(self, node_id: int) -> Expected | None:

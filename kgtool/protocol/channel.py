@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kgtool.protocol.login import Login
     from kgtool.protocol.sasl import Mechanism
 
-METADATA = 3
+METADATA, VOTE = 3, 52
 NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOSED"
 
 # The first correlation id ends in CR LF: a web server that waits for the end of a request line
@@ -77,6 +77,14 @@ class _InFlight(NamedTuple):
     request: Struct
     version: int
     correlation_id: int
+
+
+def _is_controller(peer: str) -> NotKafka:
+    return NotKafka(
+        f"{peer} is a KRaft controller, and kgtool talks to brokers.",
+        hint="Give a broker's address with --bootstrap-server: clients can't use the listener of "
+        "the controllers.",
+    )
 
 
 class Channel:
@@ -358,6 +366,9 @@ class Channel:
         self.features = {
             row.name: row.max_version_level for row in getattr(reply, "finalized_features", ())
         }
+        if METADATA not in self.versions and VOTE in self.versions:
+            self.fail(_is_controller(self.peer))
+            return
         self._be_ready()
 
     def _be_ready(self) -> None:

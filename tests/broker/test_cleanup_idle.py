@@ -42,7 +42,8 @@ class Scene:
     def plan(self, *argv: str) -> tuple[dict[str, Any], str]:
         made = self.run("cleanup", "plan", *argv, "--out", str(self.path), "--overwrite")
         assert made.status == 0, made
-        return json.loads(self.path.read_text()), made.err
+        found = json.loads(self.path.read_text()) if self.path.exists() else {"items": []}
+        return found, made.err
 
     def apply(self) -> dict[str, Any]:
         done = self.run("cleanup", "apply", str(self.path), "--yes")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kgtool.cli.output import terminal
 from tests.cli import run
 from tests.cli.pseudo import Terminal
 from tests.support import clients
@@ -403,3 +404,18 @@ def _check_text(name: str, lines: list[str]) -> None:
     assert "| every 0.2 s | 1 group | 0 changed" in lines[0]
     assert [line.split()[2] for line in lines[2:5]] == ["0", "1", "2"]
     assert "every 0.2 s" in lines[6]
+
+
+@pytest.mark.parametrize("term", ["dumb", "", None])
+def test_a_terminal_that_can_do_nothing_has_no_pager(
+    term: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stands for: less waits for a key on it. Siblings: unset, and a pager that was asked for."""
+    monkeypatch.setenv("PAGER", "less")
+    monkeypatch.delenv("KGTOOL_PAGER", raising=False)
+    monkeypatch.setenv("TERM", term) if term is not None else monkeypatch.delenv("TERM")
+    assert terminal.start_pager() is None
+    monkeypatch.setenv("KGTOOL_PAGER", "cat >/dev/null")
+    process = terminal.start_pager()
+    assert process is not None
+    terminal.close_pager(process)

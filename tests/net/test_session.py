@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from kgtool.client.cluster import ensure_brokers
-from kgtool.client.ops import Pause, gather, within
+from kgtool.client.ops import Pause, call, gather, within
 from kgtool.config import Settings
 from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
+from kgtool.model import Broker
 from kgtool.net.session import Session
+from kgtool.protocol.api import metadata
 from kgtool.queries.groups.list import list_groups
 
 pytestmark = pytest.mark.timed
@@ -247,3 +249,24 @@ def test_what_fails_beside_others_can_be_caught_where_it_is_waited_for(is_within
         assert opened.run(both()) == ("one of them", [] if is_within else ["the other"])
         with pytest.raises(ConnectFailed, match="one of them"):
             opened.run(gather([fails(), goes_on()]))
+
+
+def test_an_address_that_the_cluster_advertises_is_called_so() -> None:
+    """Stands for: a broker that can't be reached where its advertised.listeners say.
+
+    Siblings: nothing listens, no such name, and an address that the user gave, which is no matter
+    of advertised.listeners.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with session("127.0.0.1:9", f"127.0.0.1:{port}", timeout_ms=2000) as opened:
+        for host, at, is_said in (
+            ("localhost", port, True),
+            ("no-such-host.invalid", port, True),
+            ("127.0.0.1", port, False),
+        ):
+            opened.cluster.brokers = {7: Broker(7, host, at)}
+            reply = opened.run(call(7, metadata.Request()))
+            assert isinstance(reply, KgError)
+            assert ("advertised.listeners" in (reply.hint or "")) == is_said, (host, reply.hint)
+            assert ("Broker 7" in (reply.hint or "")) == is_said

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kgtool.client.cluster import Cluster
+from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost
 from kgtool.model import Broker, GroupDescription
 from kgtool.protocol import codes
@@ -100,3 +101,51 @@ def test_without_a_doubt_there_is_no_second_listing() -> None:
     assert "ListGroups" not in asked
     _, asked = look(World([]), {})  # not listed: a name that somebody typed
     assert "ListGroups" not in asked
+
+
+def test_a_partition_without_a_leader_is_named() -> None:
+    """Stands for: a coordinator that is not there, and why. Sibling: the reason is not known."""
+    for leader, said in ((-1, "partition 0 of __consumer_offsets has no leader"), (1, "FindCoord")):
+        left = 4
+
+        def answer(_broker: int, request: Any, leader: int = leader) -> Any:
+            nonlocal left
+            if isinstance(request, metadata.Request):
+                parts = [metadata.Partition(partition=0, leader_id=leader)]
+                topics = [metadata.Topic(name="__consumer_offsets", partitions=parts)]
+                return metadata.Response(brokers=living(1, 2), topics=topics)
+            left -= 1
+            if left < 0:
+                return DeadlineExceeded("the time is over")
+            code = codes.COORDINATOR_NOT_AVAILABLE
+            rows = [
+                find_coordinator.Coordinator(key=key, error_code=code)
+                for key in request.coordinator_keys
+            ]
+            return find_coordinator.Response(coordinators=rows)
+
+        cluster = Cluster()
+        cluster.brokers = {1: Broker(1, "one", 9092)}
+        (found,) = Script(answer).run(describe.describe_groups(cluster, ["g"]))
+        assert found.error is not None and found.error.code == codes.COORDINATOR_NOT_AVAILABLE
+        assert said in found.error.message
+
+
+def test_what_fails_as_a_whole_is_asked_again_in_halves() -> None:
+    """Stands for: one group that spoils an answer. Siblings: several, none, and all of them."""
+    names = [f"g{number}" for number in range(8)]
+    for bad in ([], ["g5"], ["g0", "g7"], names):
+        asked: list[list[str]] = []
+
+        def answer(_broker: int, request: Any, bad: list[str] = bad, asked: Any = asked) -> Any:
+            asked.append(request.groups)
+            is_bad = bool(set(bad) & set(request.groups))
+            code = codes.UNKNOWN_SERVER_ERROR if is_bad else 0
+            rows = [describe_groups.Group(group_id=g, error_code=code) for g in request.groups]
+            return describe_groups.Response(groups=rows)
+
+        sent = [(lambda ids: describe_groups.Request(groups=ids), names)]
+        rows = Script(answer).run(describe.rows_by_group(1, sent))
+        assert {g for g, (row,) in rows.items() if row.error_code} == set(bad)
+        assert list(rows) == names or sorted(rows) == names
+        assert len(asked) == {0: 1, 1: 7, 2: 11, 8: 15}[len(bad)]

@@ -83,6 +83,8 @@ def make(
         return  # no group could be read: an older plan is kept
     if not plan.items:
         output.note(nothing_to_do(made.looked_at, plan.left_out, criteria))
+        if out is not None:  # with --overwrite: an older plan is no longer what there is to do
+            out.unlink(missing_ok=True)
     elif out is not None:
         plan_file.write(plan, out)
         output.note(WRITTEN.format(out))

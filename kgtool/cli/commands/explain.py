@@ -30,7 +30,7 @@ from kgtool.columns.groups import (
 )
 from kgtool.config import Settings
 from kgtool.model import GroupDescription, ItemError, Member
-from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
@@ -233,6 +233,8 @@ def _absence(found: Explanation) -> str:
         return "does not exist any more" if found.was_there else "does not exist"
     if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
         return "is listed, and its coordinator does not know it"
+    if error is not None and error.code == COORDINATOR_NOT_AVAILABLE:
+        return "has no coordinator"
     return "can't be described"
 
 

@@ -87,9 +87,9 @@ def command(
     options = Options(interval, within, time_lag, selection.predicate())
     collector = Collector(settings, options, output.note)
 
-    def metrics() -> bytes:
-        # The second part is about this process: memory, processor time.
-        return collector.text().encode("utf-8") + bytes(generate_latest(REGISTRY))
+    def metrics() -> list[bytes]:
+        # The last part is about this process: memory, processor time.
+        return [*collector.parts(), bytes(generate_latest(REGISTRY))]
 
     with serve.Server(host, port, metrics, token_file) as server:
         shown = f"[{host}]" if ":" in host else host

@@ -10,6 +10,7 @@ from kgtool.changes.explain import Explanation
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import DONE, INTERRUPTED
 from kgtool.cli.describe.findings import FixConnection, fix_of
+from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
@@ -64,6 +65,8 @@ def _of_absent(found: Explanation, name: str, undo: str | None) -> list[str]:
     error = found.description.error
     if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
         return [f"kgtool doctor --group {name}"]
+    if error is not None and error.code == COORDINATOR_NOT_AVAILABLE:
+        return [f"kgtool coordinator {name}"]
     if undo is not None:
         return []
     if not found.was_there:

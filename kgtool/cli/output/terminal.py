@@ -125,9 +125,12 @@ def start_pager() -> Popen[str] | None:
     """Start ``KGTOOL_PAGER``, ``PAGER`` or less, which shows what is written to its ``stdin``.
 
     None: no pager; ``cat`` or an empty value asks for that. With ``-FRX``, less ends by itself if
-    the text fits the screen.
+    the text fits the screen; on a terminal that can do nothing (``TERM`` is dumb or unset) it would
+    wait for a key, whatever fits.
     """
     command = os.environ.get("KGTOOL_PAGER", os.environ.get("PAGER"))
+    if os.environ.get("TERM", "dumb") in ("", "dumb") and "KGTOOL_PAGER" not in os.environ:
+        return None
     if command is None:
         from shutil import which
 

@@ -17,6 +17,19 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.offsets_partition import TOPIC, java_hash, offsets_partition
 
 
+def explain_absence(cluster: Cluster, group: str, error: KgError) -> KgError:
+    """Return the error of a group without a coordinator; it says where its partition has none."""
+    known = cluster.topics.get(TOPIC)
+    if error.code != codes.COORDINATOR_NOT_AVAILABLE or known is None or not known.leaders:
+        return error
+    number = offsets_partition(group, len(known.leaders))
+    if known.leaders.get(number) != -1:
+        return error
+    said = f"The group has no coordinator: partition {number} of {TOPIC} has no leader."
+    hint = "Start the brokers that hold it; kgtool coordinator names them."
+    return broker_error(error.code, said, hint=hint)
+
+
 class Placement(NamedTuple):
     """Where one group is; None is unknown.
 
@@ -78,7 +91,7 @@ def _placement(
 ) -> Placement:
     number = offsets_partition(group, len(partitions)) if partitions else None
     row = partitions.get(number) if number is not None else None
-    error = node if isinstance(node, KgError) else None
+    error = explain_absence(cluster, group, node) if isinstance(node, KgError) else None
     if error is not None and error.code == codes.COORDINATOR_LOAD_IN_PROGRESS:
         is_loading = True
     return Placement(

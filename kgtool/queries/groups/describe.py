@@ -32,6 +32,7 @@ from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import describe_groups as describe_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.schema import Struct
+from kgtool.queries.cluster.coordinators import explain_absence
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.list import list_once
 from kgtool.records.subscription import decode_assignment, subscribed_topics
@@ -84,13 +85,13 @@ def _ask(
     asked = partial(_describe_on, cluster, kinds=kinds)
     answers = yield from by_coordinator(cluster, groups, asked)
     return [
-        answer if isinstance(answer, GroupDescription) else _undescribed(group, answer)
+        answer if isinstance(answer, GroupDescription) else _undescribed(cluster, group, answer)
         for group, answer in answers.items()
     ]
 
 
-def _undescribed(group: str, error: KgError) -> GroupDescription:
-    failed = ItemError.of(error, Target(group=group))
+def _undescribed(cluster: Cluster, group: str, error: KgError) -> GroupDescription:
+    failed = ItemError.of(explain_absence(cluster, group, error), Target(group=group))
     return GroupDescription(group, None, "Unknown", "", "", None, (), error=failed)
 
 
@@ -102,9 +103,9 @@ def _describe_on(
         return dict.fromkeys(groups, version)
     modern = [group for group in groups if version >= 0 and kinds.get(group) != "classic"]
     classic = [group for group in groups if kinds.get(group) != "consumer"]
-    asked = [
-        (consumer_group_describe.Request(group_ids=modern), modern),
-        (describe_groups_api.Request(groups=classic), classic),
+    asked: list[tuple[Callable[[list[str]], Struct], list[str]]] = [
+        (lambda ids: consumer_group_describe.Request(group_ids=ids), modern),
+        (lambda ids: describe_groups_api.Request(groups=ids), classic),
     ]
     rows = yield from rows_by_group(broker, asked, partial(_learn_topic_ids, cluster))
     answers = {group: _merge(cluster, broker, group, rows.get(group, [])) for group in groups}
@@ -117,26 +118,37 @@ def _describe_on(
 
 def rows_by_group(
     broker: int,
-    asked: Iterable[tuple[Struct, list[str]]],
+    asked: Iterable[tuple[Callable[[list[str]], Struct], list[str]]],
     learn: Callable[[list[Any]], Operation[None]] | None = None,
 ) -> Operation[dict[str, list[Any]]]:
     """Ask one broker about groups by several APIs, in one round trip.
 
-    :param asked: each request with its groups; without any it is not sent.
+    One group can spoil the answer for all (a name of 32 kB does not fit its error message): where
+    a broker fails with UNKNOWN_SERVER_ERROR, it is asked again in halves.
+
+    :param asked: what makes each request, with its groups; without any it is not sent.
     :param learn: called with the replies first.
     :return: by group, a row or a KgError of each API.
     """
-    sent = [(request, groups) for request, groups in asked if groups]
-    replies = yield from pipelined([Call(broker, request) for request, _ in sent])
-    if learn is not None:
-        yield from learn(replies)
     rows: dict[str, list[Any]] = {}
-    for (request, groups), reply in zip(sent, replies, strict=True):
-        known = {} if isinstance(reply, KgError) else _by_group(reply.groups)
-        error = reply if isinstance(reply, KgError) else None
-        for group in groups:
-            row = error or known.get(group) or left_out(request, f"group {group}")
-            rows.setdefault(group, []).append(row)
+    sent = [(make, groups) for make, groups in asked if groups]
+    while sent:
+        requests = [make(groups) for make, groups in sent]
+        replies = yield from pipelined([Call(broker, request) for request in requests])
+        if learn is not None:
+            yield from learn(replies)
+        halves: list[tuple[Callable[[list[str]], Struct], list[str]]] = []
+        for (make, groups), request, reply in zip(sent, requests, replies, strict=True):
+            known = {} if isinstance(reply, KgError) else _by_group(reply.groups)
+            if len(groups) > 1 and any(row.error_code == FAILED for row in known.values()):
+                middle = len(groups) // 2
+                halves += [(make, groups[:middle]), (make, groups[middle:])]
+                continue
+            error = reply if isinstance(reply, KgError) else None
+            for group in groups:
+                row = error or known.get(group) or left_out(request, f"group {group}")
+                rows.setdefault(group, []).append(row)
+        sent = halves
     return rows
 
 
@@ -200,6 +212,9 @@ def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
             known.append(_classic_group(cluster, broker, row))
     living = [one for one in known if one.members]
     failures = [error for error in errors if error.code not in NOT_THIS_TYPE]
+    if len(group.encode("utf-8", "surrogatepass")) > LONGEST:
+        # "Group … not found" does not fit an answer of the other API.
+        failures = [error for error in failures if error.code != FAILED]
     if living or (known and not failures):
         return (living or known)[0]
     missing = [error for error in errors if error.code == codes.GROUP_ID_NOT_FOUND]
@@ -207,6 +222,9 @@ def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
     return [*failures, *missing, not_found][0]
 
 
+FAILED = codes.UNKNOWN_SERVER_ERROR
+LONGEST = 32_700
+"""Bytes of a name beyond which an error message with it in it may not fit an answer (32,767)."""
 NOT_THIS_TYPE = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
 """Errors that say no more than "no such group" or "not of my protocol"."""
 

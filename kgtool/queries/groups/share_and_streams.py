@@ -134,7 +134,7 @@ def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[
         if isinstance(version, KgError):
             return dict.fromkeys(groups, version)
         if version >= 0:
-            asked.append((api.Request(group_ids=groups), groups))
+            asked.append((partial(_request, api), groups))
     rows = yield from rows_by_group(broker, asked)
     found: dict[str, Any] = {}
     for group in groups:
@@ -142,6 +142,10 @@ def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[
         known = [answer for answer in answers if isinstance(answer, OtherGroup)]
         found[group] = next(iter(known or filter(None, answers)), None)
     return found
+
+
+def _request(api: Any, groups: list[str]) -> Any:
+    return api.Request(group_ids=groups)
 
 
 def _read(cluster: Cluster, broker: int, row: Any) -> OtherGroup | KgError | None:
