@@ -45,7 +45,7 @@ def scrape(at: tuple[str, int], **headers: str) -> tuple[int, bytes]:
 
 
 def until(test: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + serve.REQUEST_S / 2
     while not test():
         assert time.monotonic() < end
         time.sleep(0.02)
