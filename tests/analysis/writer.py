@@ -74,6 +74,7 @@ def batch(
     codec: str = "none",
     attributes: int = 0,
     producer_id: int = -1,
+    leader_epoch: int = 0,
     crc: Callable[[bytes], int] = crc32c,
 ) -> bytes:
     rows = list(records)
@@ -92,7 +93,7 @@ def batch(
         -1,
         len(rows),
     )
-    body = struct.pack(">ibI", 0, 2, crc(tail + payload)) + tail + payload
+    body = struct.pack(">ibI", leader_epoch, 2, crc(tail + payload)) + tail + payload
     return struct.pack(">qi", base_offset, len(body)) + body
 
 

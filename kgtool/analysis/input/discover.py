@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,8 @@ from kgtool.analysis.input.input_files import (
 from kgtool.analysis.input.lookalikes import Fixable
 from kgtool.analysis.input.readers.text_layout import as_text, from_text
 from kgtool.analysis.input.readers.text_ranges import SECTION
-from kgtool.analysis.input.resolve_inputs import merge, resolve
+from kgtool.analysis.input.resolve_inputs import merge, one_cluster, resolve
+from kgtool.analysis.words import count
 from kgtool.errors import ConfigError
 from kgtool.text import listed
 
@@ -44,6 +47,8 @@ MOST_BYTES = 256 << 20
 """Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
 
 _PARTITION = re.compile(rf"{TOPIC}-({PARTITION})")
+_LEAVING = re.compile(r"-\d+\.[\w-]+-(?:delete|future|stray)$")
+_INDEX = re.compile(r"\.(?:index|timeindex)$")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _BESIDES = re.compile(
     r"\.(?:index|timeindex|txnindex|snapshot|deleted|cleaned|swap|crc|tmp|checkpoint)$"
@@ -89,17 +94,23 @@ def local_path(text: str) -> Path:
 
 
 def _local_listing(path: Path) -> Listing:
-    whole, manifest = path.absolute(), path / MANIFEST
+    whole = path.absolute()
     if not whole.is_dir():
-        return Listing(str(path), [ListedFile(str(whole), whole.stat().st_size)], _head, True)
-    has_manifest = manifest.is_file()
-    told = read_manifest(str(manifest), manifest.read_bytes()) if has_manifest else None
-    return Listing(str(path), _walk(whole), _head, False, manifest=told)
+        only = [ListedFile(str(whole), whole.stat().st_size)]
+        return Listing(str(path), only, _head, _content, True)
+    problems: list[str] = []
+    entries = list(_walk(whole, problems))
+    return Listing(str(path), entries, _head, _content, False, problems=problems)
 
 
-def _walk(folder: Path) -> Iterable[ListedFile]:
+def _walk(folder: Path, problems: list[str]) -> Iterable[ListedFile]:
+    """The files below a folder; what can't be listed or looked at is a problem."""
     seen: set[str] = set()
-    for base, folders, names in os.walk(folder, followlinks=True):
+
+    def failed(error: OSError) -> None:
+        problems.append(f"{error.filename} can't be read: {error.strerror or error}.")
+
+    for base, folders, names in os.walk(folder, followlinks=True, onerror=failed):
         real = os.path.realpath(base)
         if real in seen:  # a link to a folder above
             folders.clear()
@@ -108,8 +119,19 @@ def _walk(folder: Path) -> Iterable[ListedFile]:
         folders.sort()
         for name in sorted(names):
             path = Path(base) / name
-            if path.is_file():
-                yield ListedFile(str(path), path.stat().st_size)
+            try:
+                status = path.stat()
+            except OSError as error:
+                failed(error)
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield ListedFile(str(path), status.st_size)
+            elif SEGMENT.search(str(path)):
+                problems.append(f"{path} is not a regular file.")
+
+
+def _content(path: str) -> bytes | None:
+    return Path(path).read_bytes() if Path(path).is_file() else None
 
 
 def _head(entry: ListedFile) -> bytes:
@@ -133,11 +155,13 @@ def read_manifest(name: str, raw: bytes) -> dict[str, Any]:
 
 def classify(listing: Listing) -> Inputs:
     """Tell what each file of a listing is."""
-    found = Inputs([], listing.manifest, [], [], [])
+    found = Inputs([], None, [*listing.problems], [], [])
     others: Counter[str] = Counter()
     unknown: list[str] = []
     own: set[str] = set()
-    for entry in listing.entries:
+    entries = listing.entries
+    kept = [entry for entry in entries if not _is_leaving(entry.path, _base(listing))]
+    for entry in kept:
         segment, name = SEGMENT.search(entry.path), entry.path.rpartition("/")[2]
         if segment is not None and segment["topic"] != TOPIC:
             others[segment["topic"]] += 1
@@ -156,8 +180,75 @@ def classify(listing: Listing) -> Inputs:
                 found.problems.append(f"{entry.path} {file}.{way_out}")
             else:
                 unknown.append(name)
+    found.problems.extend(_without_log(kept))
+    found = found._replace(manifest=_manifest(found.files, listing))
     _tell_of_others(found, listing, others, unknown, sorted(own))
+    gone = [each.path for each in entries if each not in kept and f"{TOPIC}-" in each.path]
+    if gone:
+        found.notes.append(
+            f"{listing.root}: {count(len(gone), 'file')} of {TOPIC} left out, in folders that "
+            "Kafka deletes, moves or has given up (-delete, -future, -stray)."
+        )
     return found
+
+
+def _is_leaving(path: str, base: str) -> bool:
+    """Whether a file is in a log that Kafka deletes, moves to another disk, or does not know."""
+    return any(map(_LEAVING.search, path.removeprefix(base).split("/")[:-1]))
+
+
+def _without_log(entries: Sequence[ListedFile]) -> list[str]:
+    """What to say of indexes whose segments are missing."""
+    paths = {entry.path for entry in entries}
+    indexes = [path for path in sorted(paths) if _INDEX.search(path)]
+    missing = sorted({_INDEX.sub(".log", path) for path in indexes} - paths)
+    missing = [path for path in missing if _is_of_topic(path)]
+    some = listed(missing, SHOWN, " and {} more")
+    return [f"{some}: missing, its index is there: copy the .log files too."] if missing else []
+
+
+def _is_of_topic(path: str) -> bool:
+    segment = SEGMENT.search(path)
+    return segment is not None and segment["topic"] == TOPIC
+
+
+def _manifest(files: Sequence[InputFile], listing: Listing) -> dict[str, Any] | None:
+    """The newest of the cluster.json nearest above each file; of the root if there is no file.
+
+    Raises ConfigError if they are of several clusters.
+    """
+    listed = {each.path for each in listing.entries if each.path.endswith(f"/{MANIFEST}")}
+    folders = {file.path.rpartition("/")[0] for file in files} or {_base(listing)}
+    return one_cluster(*(_nearest(folder, listing, listed) for folder in sorted(folders)))
+
+
+def _base(listing: Listing) -> str:
+    root = listing.root if listing.is_remote else str(local_path(listing.root).absolute())
+    return root.rstrip("/")
+
+
+def _nearest(folder: str, listing: Listing, listed: set[str]) -> dict[str, Any] | None:
+    """The cluster.json of a folder, or of the next one above it that has one."""
+    base = _base(listing)
+    while folder.strip("/") and not folder.endswith((":", ":/")):
+        path = f"{folder}/{MANIFEST}"
+        is_below = folder.startswith(base) and not listing.is_file
+        if path in listed:
+            return read_manifest(path, listing.content(path) or b"")
+        told = None if is_below else _above(path, listing)
+        if told is not None:
+            return told
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def _above(path: str, listing: Listing) -> dict[str, Any] | None:
+    """A cluster.json outside of what was named, if it is one of ours."""
+    with suppress(OSError, ConfigError):
+        raw = listing.content(path)
+        told = {} if raw is None else read_manifest(path, raw)
+        return told if "cluster_id" in told else None
+    return None
 
 
 def _segment(entry: ListedFile, match: re.Match[str], listing: Listing) -> InputFile:
@@ -246,7 +337,7 @@ def _tell_of_others(
     found: Inputs, listing: Listing, others: Counter[str], unknown: list[str], own: list[str]
 ) -> None:
     topics = [name for name, _ in others.most_common()]
-    if is_empty_log(listing.manifest):
+    if is_empty_log(found.manifest) and not found.files:
         found.notes.append(f"{listing.root} is the export of a log without records.")
     elif not found.files and not found.problems:
         found.problems.append(_nothing(listing, ", ".join(topics[:SHOWN]), unknown, own))

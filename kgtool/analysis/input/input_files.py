@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 TOPIC = "__consumer_offsets"
@@ -68,14 +68,16 @@ class Listing(NamedTuple):
     """What is under one argument."""
 
     root: str
-    entries: Iterable[ListedFile]
+    entries: Sequence[ListedFile]
     head: Callable[[ListedFile], bytes]
     """The first ``formats.HEAD_BYTES`` bytes; may raise OSError."""
+    content: Callable[[str], bytes | None]
+    """A whole file, if there is one of that path; may raise OSError."""
     is_file: bool
     """Whether the argument names the file itself."""
     is_remote: bool = False
-    manifest: dict[str, Any] | None = None
-    """Its cluster.json."""
+    problems: Sequence[str] = ()
+    """One sentence for each folder or file that can't be looked at."""
 
 
 def is_empty_log(manifest: dict[str, Any] | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.input import formats
+from kgtool.analysis.input.copies import newest
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile, Inputs, is_empty_log
 from kgtool.errors import ConfigError
 
@@ -35,7 +36,7 @@ def merge(one: Inputs, *others: Inputs) -> Inputs:
 
 
 def one_cluster(*manifests: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The description of the cluster. Raises ConfigError if there are several clusters."""
+    """The newest description of the cluster. Raises ConfigError if there are several clusters."""
     told = [manifest for manifest in manifests if manifest is not None]
     clusters = {str(manifest.get("cluster_id")) for manifest in told}
     if len(clusters) > 1:
@@ -43,27 +44,21 @@ def one_cluster(*manifests: dict[str, Any] | None) -> dict[str, Any] | None:
             "The inputs are from different clusters "
             f"({', '.join(sorted(clusters))}): analyze them one by one."
         )
-    return told[0] if told else None
+    return max(told, key=_taken_ms) if told else None
+
+
+def _taken_ms(manifest: dict[str, Any]) -> int:
+    taken = manifest.get("taken_at_ms")
+    return taken if isinstance(taken, int) else 0
 
 
 def _without_duplicates(files: Iterable[InputFile]) -> tuple[list[InputFile], list[str]]:
-    """One file for each segment: replicas and repeated arguments must not count twice."""
-    best: dict[Any, InputFile] = {}
-    notes = []
-    for file in files:
-        real = file.path if file.is_remote else os.path.realpath(file.path)
-        is_segment = file.format == formats.SEGMENT.name
-        key = (file.partition, file.base_offset) if is_segment else real
-        other = best.get(key)
-        if other is None:
-            best[key] = file
-        elif is_segment and real != os.path.realpath(other.path):
-            kept = max(other, file, key=lambda each: each.size)
-            notes.append(
-                f"{other.path} and {file.path} are the same segment: only {kept.path} is read."
-            )
-            best[key] = kept
-    return list(best.values()), notes
+    """Each file once, and one copy of each log partition: replicas must not count twice."""
+    once = {
+        file.path if file.is_remote else os.path.realpath(file.path): file
+        for file in reversed(list(files))
+    }
+    return newest(list(reversed(once.values())))
 
 
 def _with_own_partitions(files: list[InputFile]) -> list[InputFile]:

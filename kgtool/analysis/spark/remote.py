@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.input.discover import MANIFEST, MOST_BYTES, classify, read_manifest
+from kgtool.analysis.input.discover import MOST_BYTES, classify
 from kgtool.analysis.input.formats import HEAD_BYTES
 from kgtool.analysis.input.input_files import InputFile, Inputs, ListedFile, Listing
 from kgtool.analysis.input.resolve_inputs import merge, resolve
@@ -36,7 +36,7 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
 def _look_at(session: SparkSession, url: str) -> Inputs:
     try:
         store = Listed(session, url) if is_connect(session) else Store(session, url)
-        listing = store.listing()._replace(manifest=store.manifest())
+        listing = store.listing()
     except OSError as error:
         return Inputs([], None, [f"{url} can't be read: {error}."], [], [])
     return classify(listing)
@@ -59,15 +59,14 @@ class Listed:
             found = self._collect(pattern, "path", "length", is_needed=depth == 0)
             self._files.update({row.path: row.length for row in found})
         entries = [ListedFile(*each) for each in sorted(self._files.items())]
-        return Listing(self._url, entries, self._head, self._url in self._files, True)
+        is_file = self._url in self._files
+        return Listing(self._url, entries, self._head, self._content, is_file, True)
 
-    def manifest(self) -> dict[str, Any] | None:
-        """The content of its cluster.json."""
-        path = f"{self._url}/{MANIFEST}"
+    def _content(self, path: str) -> bytes | None:
         if path not in self._files:
             return None
         (row,) = self._collect(path.translate(GLOB), "content")
-        return read_manifest(path, bytes(row.content))
+        return bytes(row.content)
 
     def _head(self, entry: ListedFile) -> bytes:
         if entry.size > MOST_BYTES:
@@ -170,12 +169,12 @@ class Store:
         kind = self.kind()
         if kind == "nothing":
             raise OSError("it does not exist")
-        return Listing(self.url, list(self._entries()), self._head, kind == "file", True)
+        entries = list(self._entries())
+        return Listing(self.url, entries, self._head, self._content, kind == "file", True)
 
-    def manifest(self) -> dict[str, Any] | None:
-        """The content of its cluster.json."""
-        raw = self.read(MANIFEST)
-        return None if raw is None else read_manifest(f"{self.base}/{MANIFEST}", raw)
+    @_jvm_errors()
+    def _content(self, path: str) -> bytes | None:
+        return self.read(path)
 
     def _entries(self) -> Iterator[ListedFile]:
         found = self._system.listFiles(self._path, True)
