@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version ;;
+        "") _kgtool_lines list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -101,6 +101,11 @@ _kgtool_options() {
             --confirm --reason --journal-copy -n --dry-run --canary --max-groups -b \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
+        "recover") _kgtool_lines \
+            -g --group -t --topic --at --from --out --force --all-or-nothing \
+            --wait-empty --as-member -y --yes --confirm --reason --journal-copy -n \
+            --dry-run --canary --max-groups -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
         "backup") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --out \
             --overwrite --times -b --bootstrap-server --command-config --context \
@@ -237,6 +242,8 @@ _kgtool_kind() {
         "remove-members ") kind="groups" ;;
         "configs ") kind="groups" ;;
         "undo ") kind="any" ;;
+        "recover --out") kind="files" ;;
+        "recover ") kind="groups" ;;
         "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "backup --type") kind="list" choices="consumer classic" ;;
         "backup --out") kind="files" ;;
@@ -258,8 +265,8 @@ _kgtool_kind() {
         "coordinator ") kind="groups" ;;
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
         "validate-regex ") kind="any" ;;
-        "man ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version" ;;
-        "help ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
+        "man ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version" ;;
+        "help ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
     esac
     case "$2" in
         -t|--topic) [[ -n $kind ]] || kind="topics" ;;
@@ -305,6 +312,7 @@ _kgtool_kind() {
         --add-config) [[ -n $kind ]] || kind="any" ;;
         --delete-config) [[ -n $kind ]] || kind="any" ;;
         --from) [[ -n $kind ]] || kind="files" ;;
+        --at) [[ -n $kind ]] || kind="any" ;;
         --map-group) [[ -n $kind ]] || kind="any" ;;
         --map-topic) [[ -n $kind ]] || kind="any" ;;
         --checkpoints) [[ -n $kind ]] || kind="any" ;;

@@ -1,8 +1,8 @@
 # fish completion for kgtool. Made by `make docs` from the command line itself: do not edit.
 # Put it into ~/.config/fish/completions.
 
-set -g __kgtool_commands 'list' 'lag' 'describe' 'doctor' 'explain' 'peek' 'reset-offsets' 'delete-offsets' 'delete' 'cleanup' 'cleanup apply' 'cleanup plan' 'keep' 'remove-members' 'configs' 'undo' 'backup' 'restore' 'diff' 'export' 'analyze' 'context' 'context add' 'context list' 'context remove' 'context rename' 'context show' 'context use' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up' 'completion' 'top' 'coordinator' 'history' 'request' 'validate-regex' 'exporter' 'mcp' 'man' 'help' 'version'
-set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by --by-duration --canary --check-interval --checkpoints --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --confirm --context --context-b --delete-config --dir --engine --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --interval --journal-copy --kafka-version --key-format --lag --like --limit --listen --map-group --map-topic --master --match --max-groups --member-id --name --only --out --output --password --plan --policy --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to --to-datetime --to-offset --token-file --topic --type --user --validate-regex --version --wait-empty --within --wrote -b -g -o -t
+set -g __kgtool_commands 'list' 'lag' 'describe' 'doctor' 'explain' 'peek' 'reset-offsets' 'delete-offsets' 'delete' 'cleanup' 'cleanup apply' 'cleanup plan' 'keep' 'remove-members' 'configs' 'undo' 'recover' 'backup' 'restore' 'diff' 'export' 'analyze' 'context' 'context add' 'context list' 'context remove' 'context rename' 'context show' 'context use' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up' 'completion' 'top' 'coordinator' 'history' 'request' 'validate-regex' 'exporter' 'mcp' 'man' 'help' 'version'
+set -g __kgtool_valued --add-config --after --api-version --as-of --at --before --body --bootstrap-server --broker --brokers --bucket --by --by-duration --canary --check-interval --checkpoints --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --confirm --context --context-b --delete-config --dir --engine --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --interval --journal-copy --kafka-version --key-format --lag --like --limit --listen --map-group --map-topic --master --match --max-groups --member-id --name --only --out --output --password --plan --policy --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to --to-datetime --to-offset --token-file --topic --type --user --validate-regex --version --wait-empty --within --wrote -b -g -o -t
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -51,6 +51,7 @@ complete -c kgtool -n '__kgtool_in ""' -a keep -d 'Keep committed offsets for an
 complete -c kgtool -n '__kgtool_in ""' -a remove-members -d 'Remove members from a group: stuck, static and departed ones.'
 complete -c kgtool -n '__kgtool_in ""' -a configs -d 'Show and change the configs of single groups (KIP-848).'
 complete -c kgtool -n '__kgtool_in ""' -a undo -d 'Restore offsets to what they were before a change.'
+complete -c kgtool -n '__kgtool_in ""' -a recover -d 'Restore offsets that are gone: expired, or deleted by any tool.'
 complete -c kgtool -n '__kgtool_in ""' -a backup -d 'Save committed offsets, of living groups too, to one file.'
 complete -c kgtool -n '__kgtool_in ""' -a restore -d 'Restore the committed offsets of groups from a backup.'
 complete -c kgtool -n '__kgtool_in ""' -a diff -d 'Compare the offsets of two files, or of a file and a cluster.'
@@ -506,6 +507,31 @@ complete -c kgtool -n '__kgtool_in "undo"' -l no-color -d 'Never use colours (al
 complete -c kgtool -n '__kgtool_in "undo"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "undo"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "undo"'
+complete -c kgtool -n '__kgtool_in "recover"' -s g -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
+complete -c kgtool -n '__kgtool_in "recover"' -s t -l topic -r -f -a '(__kgtool_names topics)' -d 'Only this topic, or some of its partitions; repeatable.'
+complete -c kgtool -n '__kgtool_in "recover"' -l at -r -f -d 'What stood at that time, also where it was overwritten since.'
+complete -c kgtool -n '__kgtool_in "recover"' -l from -r -F -d 'An export, or copied segments, instead of the live log.'
+complete -c kgtool -n '__kgtool_in "recover"' -l out -r -F -d 'Write a backup for kgtool restore; change nothing.'
+complete -c kgtool -n '__kgtool_in "recover"' -l force -d 'Even if the topic was re-created or the offset is out of range.'
+complete -c kgtool -n '__kgtool_in "recover"' -l all-or-nothing -d 'Do nothing unless all of it can be done; later failures are not rolled back.'
+complete -c kgtool -n '__kgtool_in "recover"' -l wait-empty -r -f -d 'Wait up to this long (60s, 5m) for the groups to become empty.'
+complete -c kgtool -n '__kgtool_in "recover"' -l as-member -d 'Commit in a member\'s name for groups that have members.'
+complete -c kgtool -n '__kgtool_in "recover"' -s y -l yes -d 'Do not ask.'
+complete -c kgtool -n '__kgtool_in "recover"' -l confirm -r -f -d 'The cluster\'s id, if it is protected.'
+complete -c kgtool -n '__kgtool_in "recover"' -l reason -r -f -d 'Why: kept in the journal.'
+complete -c kgtool -n '__kgtool_in "recover"' -l journal-copy -r -f -d 'Keep the journal there too: s3://...'
+complete -c kgtool -n '__kgtool_in "recover"' -s n -l dry-run -d 'Show what would be done, and do nothing.'
+complete -c kgtool -n '__kgtool_in "recover"' -l canary -r -f -d 'N groups first; stop if one fails.'
+complete -c kgtool -n '__kgtool_in "recover"' -l max-groups -r -f -d 'Refuse to change more than N groups.'
+complete -c kgtool -n '__kgtool_in "recover"' -s b -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
+complete -c kgtool -n '__kgtool_in "recover"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
+complete -c kgtool -n '__kgtool_in "recover"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'
+complete -c kgtool -n '__kgtool_in "recover"' -l timeout -r -f -d 'How long the whole command may take: 30s (default), 2m; 500 is ms.'
+complete -c kgtool -n '__kgtool_in "recover"' -s o -l output -r -f -a 'text json ndjson csv yaml name' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "recover"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "recover"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
+complete -c kgtool -n '__kgtool_in "recover"' -l help -d 'Show this message and exit.'
+complete -c kgtool -n '__kgtool_in "recover"' -a '(__kgtool_names groups)'
 complete -c kgtool -n '__kgtool_in "backup"' -s g -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
 complete -c kgtool -n '__kgtool_in "backup"' -s A -l all-groups -d 'Every group that Kafka\'s own tool lists.'
 complete -c kgtool -n '__kgtool_in "backup"' -l match -r -f -d 'Groups whose name matches: * ? [a-z]; repeatable.'
@@ -779,9 +805,9 @@ complete -c kgtool -n '__kgtool_in "mcp"' -l no-color -d 'Never use colours (als
 complete -c kgtool -n '__kgtool_in "mcp"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "mcp"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "man"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "man"' -a 'list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version'
+complete -c kgtool -n '__kgtool_in "man"' -a 'list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version'
 complete -c kgtool -n '__kgtool_in "help"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "help"' -a 'list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version all safety kafka'
+complete -c kgtool -n '__kgtool_in "help"' -a 'list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version all safety kafka'
 complete -c kgtool -n '__kgtool_in "version"' -s o -l output -r -f -a 'text json ndjson csv yaml name' -d 'The format of the results (default: text).'
 complete -c kgtool -n '__kgtool_in "version"' -l no-color -d 'Never use colours (also NO_COLOR).'
 complete -c kgtool -n '__kgtool_in "version"' -l debug -d 'Show tracebacks, and every message to and from brokers.'

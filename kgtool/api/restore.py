@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgtool.changes.journal.history import JournalEntry
     from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy
     from kgtool.changes.restore.diff import DiffRow
+    from kgtool.changes.restore.run import Restorer
     from kgtool.net.session import Session
 
 _GROUPS_AT_ONCE = 250
@@ -187,6 +188,51 @@ class RestoreMethods(AdminConnection):
                 desired_groups = partial(backup.desired_groups, found, selecting)
                 return _restore(session, change, desired_groups, policy, dry_run)
 
+    def recover(
+        self,
+        groups: Iterable[str],
+        *,
+        at_ms: int | None = None,
+        source: str | Path | None = None,
+        force: bool = False,
+        as_member: bool = False,
+        dry_run: bool = False,
+    ) -> list[RestoreGroup]:
+        """Restore offsets that are gone, from ``__consumer_offsets`` (``kgtool recover``).
+
+        For each partition without an offset, the last value committed before its tombstone. One
+        that has an offset again is left alone: its row is ``unchanged``. ``undo`` reverts it.
+        Needs READ on ``__consumer_offsets``, the groups and the topics.
+
+        :param at_ms: what stood at that time instead, also where it was overwritten since.
+        :param source: an export, or segments of the log, instead of the living one.
+        :raises UsageError: ``at_ms`` is before the log begins.
+        :raises KgError: the log can't be read, or has no trace of a group (``NO_TRACE``).
+        """
+        from kgtool.changes.restore.decide import RestorePolicy
+        from kgtool.changes.restore.recover import (
+            Recoverer,
+            check_moment,
+            desired_groups,
+            known_groups,
+        )
+        from kgtool.queries.log.gone import LogFiles, read_gone
+
+        names = arguments.names(groups)
+        with self._long_session() as session:
+            if source is None:
+                found = session.run(read_gone(session.cluster, names, at_ms))
+            else:
+                found = dict(LogFiles(Path(source)).read(names, at_ms))
+            gone = known_groups(found)
+            check_moment(gone, at_ms)
+            desired = desired_groups(gone, lambda _: True, any_left=at_ms is not None)
+            policy = RestorePolicy(force, as_member=as_member)
+            with self._change(session, "recover", force=force, as_member=as_member) as change:
+                restorer = Recoverer(session, policy)
+                restorer.gone = gone
+                return _restore(session, change, lambda: desired, policy, dry_run, restorer)
+
     def diff(self, path: str | Path) -> list[DiffRow]:
         """Compare the groups of a backup or journal with the cluster; leave out equal offsets.
 
@@ -249,10 +295,11 @@ def _restore(
     desired_groups: Callable[[], Iterable[DesiredGroup]],
     policy: RestorePolicy,
     dry_run: bool,
+    restorer: Restorer | None = None,
 ) -> list[RestoreGroup]:
     from kgtool.changes.restore.run import Restorer, parts
 
-    restorer = Restorer(session, policy)
+    restorer = restorer or Restorer(session, policy)
 
     def count() -> tuple[list[str], int]:
         groups = [group for part in parts(desired_groups()) for group in restorer.look(part)]

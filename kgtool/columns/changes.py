@@ -61,6 +61,36 @@ RESTORE = (
     ERROR,
 )
 """Also of ``undo``."""
+
+
+def _at(key: str, header: str, spare: int) -> Column:
+    return Column(key, header, text=written(key, moment), spare=spare, json="integer?")
+
+
+RECOVER = (
+    GROUP,
+    TOPIC,
+    PARTITION,
+    Column("offset", "OFFSET", json="integer?"),
+    Column("metadata"),
+    _at("committed_at_ms", "COMMITTED-AT", 3),
+    _at("removed_at_ms", "REMOVED-AT", 4),
+    Column("cause", "CAUSE", spare=2, words=("expired", "group-empty", "converted", "explicit")),
+    RULE._replace(spare=1),
+    Column("current_offset", "CURRENT-OFFSET", spare=5, json="integer?"),
+    *machine(log_start_offset="integer?", log_end_offset="integer?"),
+    _status(
+        "restored",
+        "exists",
+        "out-of-range",
+        "topic-gone",
+        "topic-recreated",
+        "not-in-log",
+        "skipped",
+        "would-restore",
+    ),
+    ERROR,
+)
 _DIFFERENCES = ("moved", "went-backwards", "vanished", "new", "changed", "topic-recreated")
 DIFF = (
     GROUP,

@@ -61,6 +61,7 @@ RESULTS: dict[str, Results] = {
     "backup": Results({"file": changes.BACKUP}),
     "restore": Results({"offsets": changes.RESTORE}),
     "undo": Results({"offsets": changes.RESTORE, "configs": changes.CONFIGS_ALTER}),
+    "recover": Results({"offsets": changes.RECOVER}),
     "diff": Results({"offsets": changes.DIFF}),
     "history": Results({"changes": changes.HISTORY}),
     "cleanup": Results({"plan": changes.CLEANUP_PLAN, "apply": changes.CLEANUP_APPLY}),

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.errors import ChangedMeanwhile, UsageError
+from kgtool.timespec import time_ms
 
 KEPT_S = 15 * 60
 MOST = 100
+_LATER_MS = 2 * 10**12
 
 
 class Committed(NamedTuple):
@@ -92,7 +94,7 @@ class Plans:
 def planning_words(name: str, given: Mapping[str, Any], words: list[str], file: Path) -> list[str]:
     """Return the command line that makes a plan without changing anything.
 
-    :raises UsageError: ``undo`` without the id of a change.
+    :raises UsageError: ``undo`` without the id of a change, ``recover`` with a relative time.
     """
     if name == "cleanup":
         return [*words, f"--out={file}"]
@@ -101,6 +103,9 @@ def planning_words(name: str, given: Mapping[str, Any], words: list[str], file: 
         if journal == "last" or not journal.replace("-", "").isalnum() or journal[0] == "-":
             raise UsageError("journal takes the id of one change, as history shows it.")
         return ["undo", journal, "--dry-run"]
+    at = given.get("at")
+    if name == "recover" and at is not None and time_ms(at, 0) != time_ms(at, _LATER_MS):
+        raise UsageError("at takes a date or a date and time, not one that moves.")
     return words
 
 
@@ -122,9 +127,12 @@ def build_change(
     rows = planned_rows(document)
     if not rows:
         return None
+    at = [f"--topic={row['topic']}:{row['partition']}" for row in rows]
     if name == "delete-offsets":
-        at = [f"--topic={row['topic']}:{row['partition']}" for row in rows]
         return ("delete-offsets", f"--group={given['group']}", *at), None
+    if name == "recover":
+        then = [f"--at={given['at']}"] if "at" in given else []
+        return ("recover", f"--group={given['group']}", *at, *then), None
     lines = io.StringIO()
     csv.writer(lines, lineterminator="\n").writerows(
         [row["topic"], row["partition"], row["new_offset"]] for row in rows

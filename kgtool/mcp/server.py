@@ -37,7 +37,7 @@ from kgtool.mcp.tools import APPLY, CHANGES, READS, REQUEST, Rights, Tool
 
 _READS = {tool.name: tool for tool in READS}
 _CHANGES = {tool.name: tool for tool in CHANGES}
-_COMPARED = ("delete-offsets", "reset-offsets")
+_COMPARED = ("delete-offsets", "recover", "reset-offsets")
 """Changes that compare the committed offsets with those of the plan here, not in the command."""
 _HAS_RESULTS = (0, 3, 5)
 """Exit statuses with results: all done, partly done, an alert condition was met."""

@@ -186,6 +186,17 @@ CHANGES = (
         (Param("journal", "The id of the change, as history shows it.", is_required=True),),
     ),
     Tool(
+        "recover",
+        "Plan to restore offsets of one group that are gone: expired, or deleted by any tool. "
+        f"{_PLANNED}",
+        ("recover", "--dry-run"),
+        (
+            Param("group", "The group's exact name.", is_required=True),
+            _TOPICS,
+            Param("at", "What stood at this time: 2026-11-22T08:00:00Z."),
+        ),
+    ),
+    Tool(
         "delete-offsets",
         f"Plan to delete committed offsets of one group. {_PLANNED}",
         ("delete-offsets", "--dry-run"),

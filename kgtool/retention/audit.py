@@ -28,7 +28,7 @@ from kgtool.records import Record
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
 from kgtool.retention.groups import TYPE_OF_RECORD
-from kgtool.retention.history import Entry, History, Key
+from kgtool.retention.history import Entry, History, Key, LiveOffset, Stored
 from kgtool.retention.rules import RuleSet, group_may_go
 
 
@@ -49,6 +49,20 @@ class Removal(NamedTuple):
     """``removed_at_ms`` − ``expires_at_ms``: negative for what was removed before its time."""
     log_partition: int
     log_offset: int
+    stored: Stored | None = None
+    """The offset that was removed; ``None`` for a group, and where its record is missing."""
+    rule: str | None = None
+    """The rule that the offset was under, one of rules.RULE_…"""
+
+    @property
+    def offset(self) -> int | None:
+        """The offset that was removed."""
+        return None if self.stored is None else self.stored.value.offset
+
+    @property
+    def commit_timestamp_ms(self) -> int | None:
+        """When it was committed."""
+        return None if self.stored is None else self.stored.committed.commit_timestamp_ms
 
 
 def audit(entries: Iterable[Entry], rules: RuleSet, retention_ms: int) -> list[Removal]:
@@ -83,7 +97,12 @@ class _Write:
         return sorted(found, key=lambda row: row.log_offset)
 
     def _add(
-        self, entry: Entry, key: Key | str, cause: str | None, expires_at_ms: int | None
+        self,
+        entry: Entry,
+        key: Key | str,
+        cause: str | None,
+        expires_at_ms: int | None,
+        live: LiveOffset | None = None,
     ) -> None:
         group, topic, partition = key if isinstance(key, Key) else (key, None, None)
         at = entry.timestamp_ms
@@ -98,6 +117,8 @@ class _Write:
             latency,
             entry.partition,
             entry.offset,
+            None if live is None else live.stored,
+            None if live is None else live.verdict.rule,
         )
         self.rows.setdefault(group, []).append(row)
 
@@ -112,11 +133,11 @@ class _Write:
             return
         due = live.verdict.expires_at_ms
         if due is None or due > entry.timestamp_ms:
-            self._add(entry, key, r.CAUSE_EXPLICIT, live.expires_at_ms)
+            self._add(entry, key, r.CAUSE_EXPLICIT, live.expires_at_ms, live)
             return
         # The clocks of two coordinators may differ by more than the time between their records.
         at = min(live.expires_at_ms or due, entry.timestamp_ms)
-        self._add(entry, key, r.CAUSE_EXPIRED, at)
+        self._add(entry, key, r.CAUSE_EXPIRED, at, live)
 
     def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
         group, history = record.key.group, self.history

@@ -35,6 +35,8 @@ class DesiredOffset(NamedTuple):
     left: CommittedOffset | None = None
     any_left: bool = False
     or_nothing: bool = False
+    objection: tuple[str, str, str] | None = None
+    """Name, message and hint of what speaks against it, besides what ``decide`` finds itself."""
 
     def is_left(self, now: CommittedOffset | None) -> bool:
         """Whether the current offset is the one after the change."""
@@ -204,7 +206,7 @@ def _problem(
             "other records.",
             "--force restores the offset anyway.",
         )
-    return _range_problem(desired.then, now, policy)
+    return desired.objection or _range_problem(desired.then, now, policy)
 
 
 def _committed_since(desired: DesiredOffset, now: OffsetImage) -> tuple[str, str, str]:

@@ -23,6 +23,8 @@ VARIABLE = "_KGTOOL_COMPLETE"
 BUDGET_VARIABLE = "KGTOOL_COMPLETE_MS"
 BUDGET_MS = 300
 KINDS = ("groups", "topics", "contexts")
+_GONE_MS = 2 * 24 * 3_600_000
+"""How old the tombstones are that ``recover`` is completed by; small logs are read whole."""
 _EXIT_MS = 20
 """How long the exit takes."""
 
@@ -69,6 +71,11 @@ def _find_names(kind: str, words: Sequence[str], timeout_ms: int) -> Iterable[st
     with _session(words, timeout_ms) as session:
         if kind == "topics":
             return session.run(all_topics(session.cluster))
+        if "recover" in words:
+            from kgtool.queries.log.gone import gone_groups
+
+            since_ms = int(time.time() * 1000) - _GONE_MS
+            return session.run(gone_groups(session.cluster, since_ms))
         return [row.group for row in session.run(list_groups(session.cluster)).groups]
 
 

@@ -24,7 +24,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import moved_row
 from kgtool.cli.output.tables import TableStream, preview
-from kgtool.columns import shown
+from kgtool.columns import Column, shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
 from kgtool.model import GroupDescription, ItemError, Target, has_failed
@@ -63,11 +63,20 @@ def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreO
     )
 
 
+class Shape(NamedTuple):
+    """The rows of a command: their columns, and how one is made of a group's row."""
+
+    columns: tuple[Column, ...]
+    row: Callable[[RestoreGroup, RestoreRow], dict[str, Any]]
+
+
 class Restore:
     """One ``undo`` or ``restore``, from the first look to the last row.
 
     :param source: returns the groups to restore, each time from the beginning.
     :param undoes: the id of the journal that is undone.
+    :param restorer: plans and restores; default: a ``Restorer``.
+    :param shape: the rows; default: those of ``restore``.
     """
 
     def __init__(
@@ -77,16 +86,19 @@ class Restore:
         options: RestoreOptions,
         source: Callable[[], Iterable[DesiredGroup]],
         undoes: str | None = None,
+        restorer: Restorer | None = None,
+        shape: Shape | None = None,
     ) -> None:
         self._session = session
         self._output = output
         self._options = options
         self._source = source
         self._undoes = undoes
-        self._restorer = Restorer(session, options.policy, verify=options.verify)
-        self._preview = Preview()
+        self._restorer = restorer or Restorer(session, options.policy, verify=options.verify)
+        self._shape = shape or Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
+        self._preview = Preview(self._shape)
         self._wait_until: float | None = None
-        self._table = TableStream(output, shown(RESTORE))
+        self._table = TableStream(output, shown(self._shape.columns))
         self.done = 0
         self.failed = 0
         self.journal_id: str | None = None
@@ -206,7 +218,7 @@ class Restore:
                 self._output.failed(ItemError.of(NotDone(), Target()))
 
     def _report(self, group: RestoreGroup) -> None:
-        output, rows = self._output, [_row(row) for row in group.rows]
+        output, rows = self._output, [self._shape.row(group, row) for row in group.rows]
         if group.error is not None:
             self.failed += len(rows)
             output.note(sentence(group.error))
@@ -226,14 +238,11 @@ def _not_done(row: RestoreRow) -> RestoreRow:
     return failed(row, NotDone())
 
 
-def _row(row: RestoreRow) -> dict[str, Any]:
-    return moved_row(row, RESTORE)
-
-
 class Preview:
     """Totals, first rows and notes of the plan."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
         self.count = 0
         """Offsets to change; the groups that have any are ``groups``."""
         self.groups: list[str] = []
@@ -241,7 +250,7 @@ class Preview:
         self._deletions = self._unchanged = self._created = 0
         self._living: list[str] = []
         self._without_offsets: list[str] = []
-        self._rows: list[RestoreRow] = []
+        self._rows: list[dict[str, Any]] = []
         self._notes: list[str] = []
 
     def add(self, groups: Iterable[RestoreGroup]) -> None:
@@ -259,19 +268,19 @@ class Preview:
             if group.error is not None:
                 self._note(sentence(group.error, prefix=""))
             for row in group.rows:
-                self._add_row(row, group.error)
+                self._add_row(group, row)
 
-    def _add_row(self, row: RestoreRow, group_error: ItemError | None) -> None:
+    def _add_row(self, group: RestoreGroup, row: RestoreRow) -> None:
         if row.is_open:
             self.count += 1
             self._deletions += row.status == "would-delete"
             if len(self._rows) < LINES:
-                self._rows.append(row)
+                self._rows.append(self._shape.row(group, row))
             if row.note is not None:
                 self._note(f"{row.group}, {row.at}: {row.note}.")
         elif row.error is not None:
             self.failed += 1
-            if group_error is None:
+            if group.error is None:
                 self._note(sentence(row.error, prefix=""))
         else:
             self._unchanged += 1
@@ -292,7 +301,7 @@ class Preview:
         output.note(f"To restore: {counted(self.count, 'committed offset')} of {groups}.")
         if self._deletions:
             output.note(f"{self._deletions} of them did not exist then and are deleted.")
-        preview(output, shown(RESTORE), [_row(row) for row in self._rows])
+        preview(output, shown(self._shape.columns), self._rows)
         if self.count > len(self._rows):
             output.note(f"… and {self.count - len(self._rows)} more.")
         if self._created:

@@ -25,6 +25,7 @@ SECTIONS = {
     },
     "Go back": {
         "undo": "Restore offsets to what they were before a change.",
+        "recover": "Restore offsets that expired or were deleted by any tool.",
         "backup": "Save committed offsets, of living groups too, to one file.",
         "restore": "Restore the committed offsets of groups from a backup.",
         "diff": "Compare the offsets of two files, or of a file and a cluster.",

@@ -6,15 +6,16 @@ Works for deleted groups too, as long as compaction has left their tombstones
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_topic
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.log.scan import scan
+from kgtool.queries.log.scan import SEARCHED_GROUPS, scan
 from kgtool.records import Record
-from kgtool.records.batch import Batch, RawRecord, batches_containing, read_records
+from kgtool.records.batch import Batch, RawRecord, batches_containing, read_header, read_records
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 from kgtool.retention.audit import Removal, audit
 from kgtool.retention.groups import classic_snapshot
@@ -48,7 +49,7 @@ def group_past(
     if info.error is not None:
         return info.error
     number = offsets_partition(group, len(info.leaders))
-    reader = _Reader(group, number)
+    reader = GroupRecords([group], number)
     part = (yield from scan(cluster, {number: reader.feed}, begin_ms))[number]
     if isinstance(part, KgError):
         return part
@@ -63,26 +64,39 @@ def group_past(
     )
 
 
-class _Reader:
-    """Keeps the records of one group that explain the removals of its offsets.
+class GroupRecords:
+    """Keeps the records of some groups that explain the removals of their offsets.
 
     Commits that were followed by another one for the same partition before any tombstone are
     dropped again, and so is the metadata of a classic group that repeats the one before: memory
-    is bounded by what the group has and lost, not by how often it commits or rebalances.
+    is bounded by what the groups have and lost, not by how often they commit or rebalance.
+
+    :param until_ms: what was written later is left out.
     """
 
-    def __init__(self, group: str, partition: int) -> None:
-        self._name = group.encode("utf-8", "surrogateescape")
-        self._needle = len(self._name).to_bytes(2, "big") + self._name
+    def __init__(self, groups: Iterable[str], partition: int, until_ms: int | None = None) -> None:
+        self._names = {_text(group): group for group in groups}
+        self._needles = [*self._names] if len(self._names) <= SEARCHED_GROUPS else []
         self._partition = partition
+        self._until_ms = until_ms
         self._kept: dict[int, Entry] = {}
         self._newest: dict[bytes, int] = {}
-        self._last_snapshot: GroupSnapshot | None = None
+        self._last_snapshots: dict[bytes, GroupSnapshot | None] = {}
         self._producers: set[int] = set()
+        self._next = -1
+        self.seen: set[str] = set()
+        """The groups that have any record."""
+        self.first: tuple[int, int] | None = None
+        """Offset and time of the first batch; None: there is none."""
 
     def feed(self, data: bytes) -> None:
-        """Read whole batches."""
-        for batch in batches_containing(data, [self._needle]):
+        """Read whole batches, in the order of the log; what was read already is skipped."""
+        if self.first is None and (head := read_header(data, 0)) is not None:
+            self.first = (head.base_offset, head.base_timestamp_ms)
+        for batch in batches_containing(data, self._needles):
+            if batch.base_offset < self._next:
+                continue
+            self._next = batch.last_offset + 1
             for record in read_records(data, batch):
                 self._take(batch, record)
 
@@ -92,18 +106,23 @@ class _Reader:
 
     def _take(self, batch: Batch, record: RawRecord) -> None:
         key = record.key or b""
+        if self._until_ms is not None and record.timestamp_ms > self._until_ms:
+            return
         if batch.is_control:
             if batch.producer_id in self._producers:
                 self._keep(batch, record)
             return
         number = int.from_bytes(key[:2], "big")
-        is_mine = key[2 : 4 + len(self._name)] == self._needle
-        if is_mine and number not in _IRRELEVANT:
+        name = key[2 : 4 + int.from_bytes(key[2:4], "big")]
+        if name not in self._names:
+            return
+        self.seen.add(self._names[name])
+        if number not in _IRRELEVANT:
             if number in OFFSET_TYPES:
                 self._drop_replaced(batch, record, key[2:])
             self._keep(batch, record)
             if number == GROUP_METADATA:
-                self._drop_repeated(record.offset)
+                self._drop_repeated(record.offset, name)
 
     def _keep(self, batch: Batch, record: RawRecord) -> None:
         self._kept[record.offset] = read_entry(
@@ -127,7 +146,7 @@ class _Reader:
                 del self._kept[before]
             self._newest[key] = record.offset
 
-    def _drop_repeated(self, offset: int) -> None:
+    def _drop_repeated(self, offset: int, name: bytes) -> None:
         record = self._kept[offset].record
         assert isinstance(record, Record)
         snapshot = None
@@ -135,6 +154,11 @@ class _Reader:
             snapshot = classic_snapshot(record.value)._replace(generation=0)
             if record.value.members:
                 snapshot = snapshot._replace(state_since_ms=None)
-        if snapshot is not None and snapshot == self._last_snapshot:
+        if snapshot is not None and snapshot == self._last_snapshots.get(name):
             del self._kept[offset]
-        self._last_snapshot = snapshot
+        self._last_snapshots[name] = snapshot
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogateescape")
+    return len(raw).to_bytes(2, "big") + raw

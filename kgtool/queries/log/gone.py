@@ -1,0 +1,322 @@
+"""Offsets that are gone, with the values that they had: from the log of their groups.
+
+What stood before a tombstone is what the coordinator had then: the fold of
+``kgtool.retention.history`` tells, so a pending transaction is no commit, and an aborted one never
+was. The log is the living cluster's, or files of it (an export, or a broker's folder).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators
+from kgtool.client.ops import Operation, grouped
+from kgtool.errors import ConfigError, KgError, readable
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
+from kgtool.queries.cluster.broker_configs import TOPIC as TOPIC_RESOURCE
+from kgtool.queries.cluster.broker_configs import configs_of
+from kgtool.queries.cluster.broker_rules import MINUTE_MS, RETENTION, BrokerRules, rules_of
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
+from kgtool.queries.groups.list import list_groups
+from kgtool.queries.log.expiry import USUAL_RETENTION_MS
+from kgtool.queries.log.fetch import whole_batches
+from kgtool.queries.log.removals import GroupRecords
+from kgtool.queries.log.scan import scan
+from kgtool.records.batch import batches, read_records
+from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
+from kgtool.retention.audit import Removal, audit
+from kgtool.retention.history import Entry, History
+from kgtool.retention.rules import RULE_ORPHAN, RULES_4_1, RuleSet, rules_for_broker
+
+_CONFIGS = ("segment.ms", "segment.bytes", "min.cleanable.dirty.ratio", "delete.retention.ms")
+"""Of ``__consumer_offsets``: what may already be compacted."""
+_TOMBSTONES = {*OFFSET_TYPES, *GROUP_TYPES}
+_FEW = 20_000
+_PIECE = 16 << 20
+_FOLDER = re.compile(rf"{TOPIC}-(\d+)")
+_SEGMENT = re.compile(r"(?:__consumer_offsets-(\d+)\.)?(\d{20})\.log")
+
+
+class GoneOffset(NamedTuple):
+    """One offset: the OffsetCommitValue that it had (None: compacted away), and how it went.
+
+    ``removed_at_ms`` None: it has no tombstone, the coordinator just does not know its group (rule
+    ``orphan``), or it was still there at the time asked for.
+    """
+
+    value: Any
+    removed_at_ms: int | None = None
+    cause: str | None = None
+    rule: str | None = None
+
+
+class GoneGroup(NamedTuple):
+    """A group in its log. ``seen``: the log has records of it; ``first``: offset and time (ms) of
+    the first record of its log partition; None: the partition is empty."""
+
+    partition: int
+    seen: bool
+    offsets: Mapping[TopicPartition, GoneOffset]
+    first: tuple[int, int] | None
+
+    @property
+    def lost(self) -> int:
+        """How many tombstones have no value in the log any more."""
+        return sum(one.value is None for one in self.offsets.values())
+
+
+GoneGroups = Mapping[str, "GoneGroup | KgError"]
+
+
+def find_gone(
+    entries: Sequence[Entry], before: Sequence[Entry] | None, rules: RuleSet, retention_ms: int
+) -> dict[str, dict[TopicPartition, GoneOffset]]:
+    """Return by group the offsets that are gone; with ``before``, those that stood at its end.
+
+    :param entries: the records of one log partition.
+    :param before: those of them that were written up to a moment.
+    """
+    removals = [row for row in audit(entries, rules, retention_ms) if row.topic is not None]
+    history = History(rules, retention_ms)
+    for entry in entries if before is None else before:
+        history.feed(entry)
+    found: dict[str, dict[TopicPartition, GoneOffset]] = {}
+    if before is None:
+        for row in removals:
+            _add_removal(found.setdefault(row.group, {}), row)
+        for live in history.live():
+            if live.verdict.rule == RULE_ORPHAN:
+                own = found.setdefault(live.key.group, {})
+                own[TopicPartition(*live.key[1:])] = GoneOffset(
+                    live.stored.value, rule=live.verdict.rule
+                )
+        return found
+    past = len(before)
+    last = before[-1].offset if past else -1
+    later: dict[tuple[str, TopicPartition], Removal] = {}
+    for row in removals:
+        if row.log_offset > last:
+            later.setdefault((row.group, _place(row)), row)
+    for live in history.live():
+        if live.verdict.rule != RULE_ORPHAN:
+            at = TopicPartition(*live.key[1:])
+            gone = later.get((live.key.group, at))
+            found.setdefault(live.key.group, {})[at] = GoneOffset(
+                live.stored.value,
+                *(() if gone is None else (gone.removed_at_ms, gone.cause, gone.rule)),
+            )
+    return found
+
+
+def _add_removal(own: dict[TopicPartition, GoneOffset], row: Removal) -> None:
+    at = _place(row)
+    if row.stored is not None:
+        own[at] = GoneOffset(row.stored.value, row.removed_at_ms, row.cause, row.rule)
+    elif row.cause is None:  # else it was pending only
+        own.setdefault(at, GoneOffset(None, row.removed_at_ms, row.cause, row.rule))
+
+
+def _place(row: Removal) -> TopicPartition:
+    return TopicPartition(str(row.topic), row.partition or 0)
+
+
+class _Readers:
+    """Reads some log partitions for the groups in them."""
+
+    def __init__(self, at_ms: int | None) -> None:
+        self._at_ms = at_ms
+        self._all: dict[int, tuple[list[str], GroupRecords, GroupRecords | None]] = {}
+
+    def add(self, number: int, groups: Sequence[str]) -> Callable[[bytes], None]:
+        whole = GroupRecords(groups, number)
+        part = None if self._at_ms is None else GroupRecords(groups, number, self._at_ms)
+        self._all[number] = (list(groups), whole, part)
+
+        def feed(data: bytes) -> None:
+            whole.feed(data)
+            if part is not None:
+                part.feed(data)
+
+        return feed
+
+    def result(self, number: int, rules: RuleSet, retention_ms: int) -> dict[str, GoneGroup]:
+        groups, whole, part = self._all[number]
+        before = None if part is None else part.entries()
+        gone = find_gone(whole.entries(), before, rules, retention_ms)
+        return {
+            name: GoneGroup(number, name in whole.seen, gone.get(name, {}), whole.first)
+            for name in groups
+        }
+
+
+# ---------------------------------------------------------------------------------------------
+# The living cluster
+
+
+def read_gone(
+    cluster: Cluster, groups: Sequence[str], at_ms: int | None = None
+) -> Operation[dict[str, GoneGroup | KgError]]:
+    """Read the log partitions of groups: what is gone, or what stood at ``at_ms``."""
+    topic = yield from fetch_topic(cluster, TOPIC)
+    if topic.error is not None:
+        return dict.fromkeys(groups, _denied(topic.error))
+    homes = {name: offsets_partition(name, len(topic.leaders)) for name in groups}
+    located = yield from find_coordinators(cluster, groups)
+    brokers = {node for node in located.values() if isinstance(node, int)}
+    known = yield from rules_of(cluster, brokers)
+    readers = _Readers(at_ms)
+    names = grouped((number, name) for name, number in homes.items())
+    scanned = yield from scan(cluster, {n: readers.add(n, own) for n, own in names.items()})
+    found: dict[str, GoneGroup | KgError] = {}
+    for number, own in names.items():
+        part = scanned[number]
+        if isinstance(part, KgError):
+            found.update(dict.fromkeys(own, _denied(part)))
+            continue
+        broker = known.get(node) if isinstance(node := located[own[0]], int) else None
+        rules, retention_ms = RULES_4_1, USUAL_RETENTION_MS
+        if isinstance(broker, BrokerRules):
+            rules, retention_ms = broker.rules, broker.retention_ms or retention_ms
+        try:
+            found.update(readers.result(number, rules, retention_ms))
+        except KgError as error:
+            found.update(dict.fromkeys(own, error))
+    return {name: found[name] for name in groups}
+
+
+def gone_groups(cluster: Cluster, since_ms: int) -> Operation[set[str]]:
+    """Return the names of groups whose tombstones the log has, and that are not listed: for shells.
+
+    :param since_ms: where reading begins in a log partition of more than 20,000 records.
+    """
+    topic = yield from fetch_topic(cluster, TOPIC)
+    found: set[str] = set()
+
+    def feed(data: bytes) -> None:
+        for batch in batches(data):
+            for record in () if batch.is_control else read_records(data, batch):
+                key = record.key or b""
+                if record.value is None and int.from_bytes(key[:2], "big") in _TOMBSTONES:
+                    size = int.from_bytes(key[2:4], "big")
+                    found.add(key[4 : 4 + size].decode("utf-8", "surrogateescape"))
+
+    yield from scan(cluster, dict.fromkeys(topic.leaders, feed), since_ms, small=_FEW)
+    listing = yield from list_groups(cluster)
+    return found - {row.group for row in listing.groups}
+
+
+def compaction(cluster: Cluster) -> Operation[dict[str, str | None]]:
+    """Return the configs that say what may be compacted already; empty where they are hidden."""
+    found = yield from configs_of(TOPIC_RESOURCE, TOPIC, _CONFIGS)
+    return {} if isinstance(found, KgError) else found
+
+
+def _denied(error: KgError) -> KgError:
+    if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
+        return error
+    said = f"Not allowed to read {TOPIC}, which has the offsets that are gone."
+    return denied.needs(codes.TOPIC_AUTHORIZATION_FAILED, said, "READ", f"topic {TOPIC}")
+
+
+# ---------------------------------------------------------------------------------------------
+# Files
+
+
+class LogFiles:
+    """Segments of ``__consumer_offsets`` in a folder or a file, and the ``cluster.json`` above.
+
+    :raises ConfigError: there are none, or they can't be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with readable(path):
+            path.stat()
+            files = sorted(path.rglob("*.log")) if path.is_dir() else [path]
+        self._segments: dict[int, list[tuple[int, Path]]] = {}
+        for file in files:
+            name = _SEGMENT.fullmatch(file.name)
+            home = _FOLDER.fullmatch(file.parent.name)
+            if name is not None and (name[1] or home):
+                number = int(name[1] or (home[1] if home else 0))
+                self._segments.setdefault(number, []).append((int(name[2]), file))
+        if not self._segments:
+            raise ConfigError(
+                f"{path} has no segments of {TOPIC} ({TOPIC}-N/….log).",
+                hint="recover reads a folder of kgtool export, or a copy of a broker's log folder.",
+            )
+        self._manifest = self._read_manifest(path)
+        self.cluster_id: str | None = self._manifest.get("cluster_id")
+
+    def read(self, groups: Sequence[str], at_ms: int | None = None) -> dict[str, GoneGroup]:
+        """Read what is gone of groups, or what stood at ``at_ms``.
+
+        Without ``cluster.json`` it is not known how many log partitions there are: all are read.
+
+        :raises KgError: a segment can't be read.
+        """
+        rules, retention_ms = self._rules()
+        count = self._count()
+        found: dict[str, GoneGroup] = {}
+        for number in sorted(self._segments):
+            own = [g for g in groups if count is None or offsets_partition(g, count) == number]
+            if not own:
+                continue
+            readers = _Readers(at_ms)
+            feed = readers.add(number, own)
+            for _, file in sorted(self._segments[number]):
+                for data in _pieces(file):
+                    feed(data)
+            for name, gone in readers.result(number, rules, retention_ms).items():
+                if gone.seen or name not in found:
+                    found[name] = gone
+        return {name: found.get(name, GoneGroup(-1, False, {}, None)) for name in groups}
+
+    @staticmethod
+    def _read_manifest(path: Path) -> dict[str, Any]:
+        folders = [path, *path.absolute().parents] if path.is_dir() else path.absolute().parents
+        for folder in [*folders][:4]:
+            file = folder / "cluster.json"
+            if file.is_file():
+                try:
+                    with readable(file):
+                        found = json.loads(file.read_text(encoding="utf-8"))
+                except ValueError as error:
+                    raise ConfigError(f"{file} is not JSON: {error}.") from error
+                if not isinstance(found, dict):
+                    raise ConfigError(f"{file} is not the cluster.json of an export.")
+                return found
+        return {}
+
+    def _count(self) -> int | None:
+        topics = [t for t in self._manifest.get("topics", []) if t.get("name") == TOPIC]
+        return len(topics[0]["partitions"]) if topics else None
+
+    def _rules(self) -> tuple[RuleSet, int]:
+        brokers = self._manifest.get("brokers", [])
+        versions = [b["version"] for b in brokers if isinstance(b.get("version"), str)]
+        minutes = str(self._manifest.get("configs", {}).get(RETENTION) or "")
+        retention_ms = int(minutes) * MINUTE_MS if minutes.isdecimal() else USUAL_RETENTION_MS
+        if not versions:
+            return RULES_4_1, retention_ms
+        version = tuple(int(part) for part in versions[0].split(".") if part.isdecimal())
+        is_new = self._manifest.get("coordinator") == "new"
+        return rules_for_broker(version, new_coordinator=is_new), retention_ms
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    """Yield whole batches of a segment; one cut off at the end is left out."""
+    left = b""
+    with readable(file), file.open("rb") as stream:
+        while data := stream.read(_PIECE):
+            left += data
+            size, _ = whole_batches(left, 1 << 63)
+            if size:
+                yield left[:size]
+                left = left[size:]
