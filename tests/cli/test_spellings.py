@@ -179,7 +179,7 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
     overview = call(capsys, "--help")
     for argv in (["-h"], ["help"]):
         assert call(capsys, *argv) == overview
-    for section in ("Read:", "Change:", "Save and undo:", "Analyze:", "Tools:"):
+    for section in ("Look:", "Change:", "Go back:", "Understand the past:", "Set up:"):
         assert f"\n{section}\n" in overview.out
     kafkas = call(capsys, "help", "kafka")
     assert "--reset-offsets" in kafkas.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import click
@@ -158,12 +159,14 @@ class Command(BaseCommand):
                 with formatter.section(title):
                     aligned = [(name.ljust(widest), text) for name, text in records]
                     formatter.write_dl(aligned, col_max=WIDEST)
-        if safety:
-            formatter.write_paragraph()
-            formatter.write_text(f"Safety (kgtool help safety): {', '.join(safety)}.")
-        if common:
-            formatter.write_paragraph()
-            formatter.write_text(f"Common options (kgtool --help): {', '.join(common)}.")
+        for title, names in (
+            ("Safety (kgtool help safety)", safety),
+            ("Common options (kgtool help all)", common),
+        ):
+            if names:
+                text = f"{title}: {', '.join(names)}."
+                formatter.write_paragraph()
+                formatter.write(fill(text, formatter.width, break_on_hyphens=False) + "\n")
 
 
 class Group(BaseCommand, click.Group):
