@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 from kgtool.analysis.report import blocks, facts, html_page
+from kgtool.analysis.report.findings import findings
 from kgtool.cli.app.root import root
 from kgtool.errors import AnalysisError, UsageError
 from tests.analysis import report_facts
@@ -75,10 +76,10 @@ def test_the_tiles_tell_it_without_any_script(file: Path) -> None:
     tiles = dict(re.findall(r"<b>([^<]+)</b><span>([^<]+)</span>", text))
     assert {tiles[number]: number for number in tiles} == {
         "Live offsets": "2,494",
-        "Groups with offsets": "318",
+        "Groups with live offsets": "318",
         "Expire within 24 h": "40",
         "Expire within 7 days": "455",
-        "Never, as things stand": "39",
+        "Not expiring": "39",
         "Expired so far": "8,400",
         "Longest expiry delay": "10m 12s",
         "Overdue": "5",
@@ -104,7 +105,7 @@ def test_every_chart_is_drawn(page: Page) -> None:
 
 
 def test_all_rows_are_searched(page: Page) -> None:
-    assert page.texts("[role=tab]") == ["Groups 12,345", "Live offsets 8", "Losses 0"]
+    assert page.texts("[role=tab]") == ["Groups seen 12,345", "Live offsets 8", "Would have lost 0"]
     assert "12,008 rows (the first of 12,345; --out DIR writes all)" in page.texts(".count")[0]
     page.type("input[type=search]", "CONSUMER group-1199")
     found = page.texts("#tables tbody tr td:first-child")  # of the second block
@@ -312,10 +313,14 @@ def test_behind_each_chart_is_a_table(page: Page) -> None:
         "events": 400,
     }
     for card, count in rows.items():
-        page.run(f"document.querySelector('#{card} details').open = true")
-        page.wait_for(f"document.querySelector('#{card} details table') !== null")
-        assert len(page.texts(f"#{card} details tbody tr")) == count, card
-    assert page.texts("#loss details tbody tr:nth-child(2) td") == ["7d", "10", "1,285"]
+        page.run(f"document.querySelectorAll('#{card} details').forEach(d => {{d.open = true}})")
+        count_of = "document.querySelectorAll('#{} {}').length".format
+        page.wait_for(f"{count_of(card, 'details')} === {count_of(card, 'details table')}")
+        charts = 2 if card in ("growth", "loss") else 1
+        assert len(page.texts(f"#{card} details tbody tr")) == charts * count, card
+    # Two figures of different size have a chart each, not two axes.
+    told = page.texts("#loss details tbody tr:nth-child(2) td")
+    assert told == ["7d", "10", "7d", "1,285"]
     # What is drawn on top of each other is told one by one.
     assert page.texts("#events details tbody tr:nth-child(18) td")[1:] == ["2", "0", "0"]
     assert page.texts("#events details tbody tr:nth-child(17) td")[1:] == ["1", "0", "16"]
@@ -324,9 +329,9 @@ def test_behind_each_chart_is_a_table(page: Page) -> None:
 def test_nothing_is_in_the_way_of_a_screen_reader(chromium: Page, file: Path) -> None:
     for dark in (False, True):
         chromium.open(f"{file.as_uri()}#groups?family=billing", dark=dark)
-        for details in range(7):
+        for details in range(9):
             chromium.run(f"document.querySelectorAll('details')[{details}].open = true")
-        chromium.wait_for("document.querySelectorAll('details table').length === 7")
+        chromium.wait_for("document.querySelectorAll('details table').length === 9")
         assert chromium.barriers() == []
         assert chromium.complaints == []
 
@@ -346,7 +351,10 @@ def test_one_bucket_of_time_is_a_bar(chromium: Page, tmp_path: Path) -> None:
     )
     assert colours[3] > 0
     assert chromium.texts("#commits details") == ["As a table"]
-    assert chromium.texts("#loss .empty")[0].startswith("One retention makes no curve: kgtool")
+    # One retention makes no curve: the card is left out.
+    assert chromium.texts("#loss:not([hidden])") == []
+    # A bar is as wide as its hour: no border makes it wider.
+    assert chromium.run("charts.at(-2).plot.series[1].width") == 0
 
 
 def test_it_follows_the_system_and_the_button(page: Page, tmp_path: Path) -> None:
@@ -440,8 +448,31 @@ def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
     assert chromium.complaints == []
     assert "The input lacks transactions; when <b>: what" in chromium.texts(".about")[0]
     assert "Overdue" not in chromium.texts(".tile span")
-    assert chromium.texts("main .card:not([hidden]) h2") == ["Expiring in the days ahead"]
-    assert chromium.texts("#days .empty") == ["Nothing expires within a day as things stand."]
+    # No empty cards: what is left is the verdict.
+    assert chromium.texts("main .card:not([hidden]) h2") == ["2 findings, the worst first"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ["5 offsets should have", "7 records of 3,204,112", "40 offsets of 2,494 may"]),
+        ({"overdue": 0, "next_24h": 0, "quality": {"skipped": 0, "records": 1}}, ["Nothing is"]),
+        ({"untold": 9, "overdue": None}, ["7 records", "40 offsets", "When 9 offsets expire"]),
+    ],
+)
+def test_the_verdict_is_first_worst_first(changes: dict[str, Any], said: list[str]) -> None:
+    found = findings(report_facts.data()["summary"] | changes, [])
+    assert [one["text"][: len(start)] for one, start in zip(found, said, strict=True)] == said
+    assert all(one["command"].startswith("kgtool ") for one in found if one["level"] != "good")
+
+
+def test_a_large_family_is_a_finding_with_its_command() -> None:
+    summary = report_facts.data()["summary"] | {"overdue": 0, "next_24h": 0}
+    family = {"family": "console-consumer-*", "groups": 200, "live_offsets": 2_400}
+    (_, one) = findings(summary, [family])
+    assert one["text"] == "console-consumer-* holds 96% of the live offsets, in 200 groups."
+    assert "cleanup plan --match 'console-consumer-*'" in one["command"]
+    assert len(findings(summary, [family | {"live_offsets": 100}])) == 1
 
 
 def test_where_it_can_not_be_written(tmp_path: Path) -> None:

@@ -64,7 +64,10 @@ _LIST = ("kgtool", "list", "--match", "{family}")
 _COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
 SHOWN: Final = {
     "groups": TableView(
-        "Groups", "most offsets first", _by("-live_offsets", "group", "log_partition"), (_EXPLAIN,)
+        "Groups seen",
+        "most live offsets first",
+        _by("-live_offsets", "group", "log_partition"),
+        (_EXPLAIN,),
     ),
     "live": TableView(
         "Live offsets",
@@ -73,7 +76,7 @@ SHOWN: Final = {
         (_DESCRIBE,),
     ),
     "losses": TableView(
-        "Losses",
+        "Would have lost",
         "what was committed again later first",
         _by(
             "committed_again_ms",
@@ -130,6 +133,20 @@ SPANS: Final = (
     "safe_retention_ms",
 )
 NAMES: Final = ("group", "family", "topic", "path")
+_FIRST: Final = (
+    "group",
+    "topic",
+    "partition",
+    "group_state",
+    "members",
+    "live_offsets",
+    "next_expiry_ms",
+    "expires_at_ms",
+    "last_commit_ms",
+    "last_seen_ms",
+    "offset",
+)
+"""What decides stands first, also in what is printed."""
 _LEFT_OUT: Final = ("problems", "topic_id", "days")
 
 
@@ -197,6 +214,7 @@ def _total(analysis: Analysis, name: str, facts: dict[str, Any]) -> int:
 
 def _names(name: str) -> list[str]:
     names = [column for column in schema.TABLES[name].names if column not in _LEFT_OUT]
+    names.sort(key=lambda column: _FIRST.index(column) if column in _FIRST else len(_FIRST))
     return names + ["reasons"] if name == "quality" else names
 
 

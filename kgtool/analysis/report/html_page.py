@@ -12,16 +12,18 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import kgtool
+from kgtool.analysis.report.findings import findings
 from kgtool.analysis.words import about, duration, size, when
 from kgtool.durable import replace
 from kgtool.errors import AnalysisError, UsageError
+from kgtool.text import counted
 
 SCRIPTS = ("report.js", "charts.js", "tables.js", "start.js")
 Rows = Callable[[str], Iterable[bytes]]
@@ -63,6 +65,7 @@ def page(data: Mapping[str, Any], rows: Rows) -> Iterator[bytes]:
         "version": escape(kgtool.__version__),
         "title": f"Committed offsets, {when(data['as_of_ms'])}",
         "about": _about(data),
+        **_verdict(findings(data["summary"], data["families"])),
         "tiles": "\n".join(_tiles(data["summary"])),
         "bucket": escape(duration(data["bucket_ms"])),
         "data": _json(data),
@@ -117,6 +120,19 @@ def _about(data: Mapping[str, Any]) -> str:
     return escape(f"{words}{skipped}.{unknown}")
 
 
+def _verdict(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the head and the list of the findings."""
+    worst = [finding for finding in found if finding["level"] != "good"]
+    head = f"{counted(len(worst), 'finding')}, the worst first" if worst else "Nothing is wrong"
+    items = (
+        f'<li class="{finding["level"]}">{escape(finding["text"])}'
+        + (f"<code>{escape(finding['command'])}</code>" if finding["command"] else "")
+        + "</li>"
+        for finding in found
+    )
+    return {"verdict": head, "findings": f"<ol>{''.join(items)}</ol>"}
+
+
 def _tiles(summary: Mapping[str, Any]) -> list[str]:
     expired = sum(
         row["removals"]
@@ -129,7 +145,7 @@ def _tiles(summary: Mapping[str, Any]) -> list[str]:
     )
     tiles = [
         ("Live offsets", f"{summary['live_offsets']:,}", ""),
-        ("Groups with offsets", f"{summary['live_groups']:,}", ""),
+        ("Groups with live offsets", f"{summary['live_groups']:,}", ""),
         ("Expire within 24 h", f"{summary['next_24h']:,}", ""),
         ("Expire within 7 days", f"{summary['next_7d']:,}", ""),
         ("Not expiring", f"{summary['never']:,}", ""),

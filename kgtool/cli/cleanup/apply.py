@@ -150,7 +150,7 @@ class Apply:
             how = "Stopped" if isinstance(error, Exception) else "Interrupted"
             self._output.note(
                 f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. Run the "
-                "same command again to finish the rest."
+                "same command to finish the rest."
             )
             raise
         if change.journal_id is not None:

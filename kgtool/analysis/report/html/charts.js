@@ -16,7 +16,6 @@ function ticks(self, splits) {
 function axes(options) {
   const base = { stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 }, font: "12px system-ui, sans-serif" };
   const all = [{ ...base, values: DATES, ...(options.x || {}) }, { ...base, scale: "y", size: 58, values: ticks }];
-  if (options.right) all.push({ ...base, scale: "right", side: 1, size: 58, values: ticks, grid: { show: false } });
   return all;
 }
 
@@ -36,17 +35,18 @@ function range(self, min, max) {
   return [0, max > 0 ? max * 1.06 : 1];
 }
 
-const legend = (self, v) => (v === null || v === undefined ? "–" : number.format(v));
+const legend = (self, v) => (v === null || v === undefined ? "" : number.format(v));
+const BARS = uPlot.paths.bars({ size: [0.9, Infinity, 1], align: 1 });
+const DAY_BARS = uPlot.paths.bars({ size: [0.7, 40], align: 0 });
 
 // Draw into a card; values are columns, the first one x. The table behind has the series' `raw`
 // columns where what is drawn is not what is meant (on top of each other).
 function chart(card, values, series, options) {
-  const host = card.querySelector(".chart");
-  const title = card.querySelector("h2").textContent;
+  const host = card.querySelector(options.host || ".chart");
+  const title = card.querySelector("h2").textContent + (options.title ? ": " + options.title : "");
   const draw = function () {
     if (draw.plot) draw.plot.destroy();
     const scales = { x: { time: options.time !== false, range: options.xRange }, y: { range } };
-    if (options.right) scales.right = { range };
     draw.plot = new uPlot({
       width: Math.max(host.clientWidth, 200), height: options.height || 260, scales, axes: axes(options),
       tzDate: (ts) => uPlot.tzDate(new Date(ts * 1000), "Etc/UTC"),
@@ -54,7 +54,7 @@ function chart(card, values, series, options) {
       legend: { live: true },
       series: [options.xSeries].concat(series.map((each, at) => ({
         label: each.label, scale: each.scale || "y",
-        stroke: color("c" + (each.color === undefined ? at % 8 : each.color)), width: 2,
+        stroke: color("c" + (each.color === undefined ? at % 8 : each.color)), width: each.paths === BARS || each.paths === DAY_BARS ? 0 : 2, // a border would widen a bar
         dash: each.dash, points: { show: each.points || values[0].length === 1 },
         fill: each.fill ? color("c" + (each.color === undefined ? at % 8 : each.color)) + each.fill : undefined,
         paths: each.paths, value: each.raw ? (self, v, of, row) => legend(self, row === null ? null : each.raw[row]) : legend,
@@ -71,29 +71,24 @@ function chart(card, values, series, options) {
   behind(host, title, columns, () => values[0].map((x, row) => [options.xSeries.value(null, x), ...shown.map((each) => each[row])]));
 }
 
-const TIME = { label: "UTC", value: (self, v) => (v === null || v === undefined ? "–" : moment(v * 1000).slice(0, 16)) };
-const DAY = { label: "Day", value: (self, v) => (v === null || v === undefined ? "–" : moment(v * 1000).slice(0, 10)) };
+const TIME = { label: "UTC", value: (self, v) => (v === null || v === undefined ? "" : moment(v * 1000).slice(0, 16)) };
+const DAY = { label: "Day", value: (self, v) => (v === null || v === undefined ? "" : moment(v * 1000).slice(0, 10)) };
 
 function growth() {
   const [at, offsets, groups] = data.growth;
   if (at.length < 2) return;
-  chart(section("growth"), [at, offsets, groups], [
-    { label: "Offsets (left)", fill: "26", paths: uPlot.paths.stepped({ align: -1 }) },
-    { label: "Groups (right)", scale: "right", paths: uPlot.paths.stepped({ align: -1 }) },
-  ], { xSeries: TIME, right: true, height: 280 });
+  const card = section("growth"), paths = uPlot.paths.stepped({ align: -1 });
+  chart(card, [at, offsets], [{ label: "Offsets", fill: "26", paths }], { xSeries: TIME, height: 180, title: "offsets" });
+  chart(card, [at, groups], [{ label: "Groups", color: 1, fill: "26", paths }], { xSeries: TIME, height: 180, host: ".second", title: "groups" });
 }
 
 function days() {
-  if (!data.days.length) return;
+  if (!data.days.some((row) => row.offsets)) return;
   const card = section("days");
-  if (!data.days.some((row) => row.offsets)) {
-    card.querySelector(".chart").replaceWith(make("p", "empty", "Nothing expires within " + (data.days.length === 1 ? "a day" : data.days.length + " days") + " as things stand."));
-    return;
-  }
   const at = data.days.map((row) => row.day);
   const values = [at, data.days.map((row) => row.offsets), data.days.map((row) => row.groups)];
   chart(card, values, [
-    { label: "Offsets", fill: "80", paths: uPlot.paths.bars({ size: [0.7, 40], align: 0 }) },
+    { label: "Offsets", fill: "80", paths: DAY_BARS },
     { label: "Groups", paths: uPlot.paths.linear(), dash: [4, 4] },
   ], {
     time: false, xRange: () => [0.4, at[at.length - 1] + 0.6],
@@ -148,7 +143,8 @@ function roundSpans(days) {
   return Array.from({ length: Math.floor(days / step) + 1 }, (_, at) => at * step);
 }
 
-// What each retention removes, and what of that was missed: a line for each rules and interval.
+// What each retention removes, and what of that was missed: a line for each rules and interval,
+// a chart for each, as their sizes differ.
 function loss() {
   const names = data.scenario_columns.map((column) => column.name);
   const of = (row, name) => row.cells[names.indexOf(name)];
@@ -160,25 +156,25 @@ function loss() {
   }
   const at = [...new Set(data.whatif.map((row) => of(row, "retention_ms")))].sort((a, b) => a - b);
   if (!at.length) return;
+  if (at.length < 2) return; // one retention makes no curve
   const card = section("loss");
-  if (at.length < 2) {
-    card.querySelector(".chart").replaceWith(make("p", "empty", "One retention makes no curve: kgtool analyze … --retention 1d --retention 7d --retention 30d."));
-    return;
-  }
-  const series = [], values = [];
-  for (const [kind, rows] of kinds) {
-    const suffix = kinds.size > 1 ? " (" + kind + ")" : "";
-    for (const [name, label, scale, dash] of [["missed_offsets", "Committed again later (left)", "y"], ["removed_offsets", "Removed (right)", "right", [6, 3]]]) {
-      series.push({ label: label + suffix, scale, dash, points: true });
+  const days = at.map((ms) => ms / 86400000);
+  for (const [name, label, host] of [["missed_offsets", "Committed again later", ".chart"], ["removed_offsets", "Removed", ".second"]]) {
+    const series = [], values = [];
+    for (const [kind, rows] of kinds) {
+      series.push({ label: label + (kinds.size > 1 ? " (" + kind + ")" : ""), points: true });
       values.push(at.map((retention) => (rows.has(retention) ? of(rows.get(retention), name) : null)));
     }
+    chart(card, [days, ...values], series, { ...lossOptions(days), host, title: label.toLowerCase() });
   }
-  const days = at.map((ms) => ms / 86400000);
-  chart(card, [days, ...values], series, {
-    time: false, xSeries: { label: "Retention", value: (self, v) => (v === null || v === undefined ? "–" : span(Math.round(v * 86400000))) },
+}
+
+function lossOptions(days) {
+  return {
+    time: false, xSeries: { label: "Retention", value: (self, v) => (v === null || v === undefined ? "" : span(Math.round(v * 86400000))) },
     x: { splits: (self, axis, min, max) => roundSpans(max), values: (self, splits) => splits.map((v) => (v ? span(Math.round(v * 86400000)) : "0")) },
-    xRange: () => [0, days[days.length - 1] * 1.04], right: true, height: 280,
-  });
+    xRange: () => [0, days[days.length - 1] * 1.04], height: 180,
+  };
 }
 
 function metrics() {
@@ -190,11 +186,10 @@ function metrics() {
   const all = [first - room * step, last + (1 + room) * step];
   const isAll = (min, max) => at.length === 1 || min === null || (min === first && max === last);
   const options = { xSeries: TIME, xRange: (self, min, max) => (isAll(min, max) ? all : [min, max]) };
-  const bars = uPlot.paths.bars({ size: [0.8, 60], align: 1 });
-  chart(section("commits"), [at, counts[0]], [{ label: "Offset commits", fill: "80", paths: bars }], options);
+  chart(section("commits"), [at, counts[0]], [{ label: "Offset commits", fill: "80", paths: BARS }], options);
   const labels = ["Expirations", "Deletions", "Rebalances"], colors = [1, 6, 2];
   // The tallest is drawn first, so that what is on top of each other is all seen.
   const sums = counts.slice(1).map((_, which) => at.map((_, row) => counts.slice(1, which + 2).reduce((sum, each) => sum + each[row], 0)));
-  const series = labels.map((label, which) => ({ label, color: colors[which], fill: "ff", paths: bars, raw: counts[which + 1] }));
+  const series = labels.map((label, which) => ({ label, color: colors[which], fill: "ff", paths: BARS, raw: counts[which + 1] }));
   chart(section("events"), [at, ...sums.reverse()], series.reverse(), options);
 }
