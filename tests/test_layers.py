@@ -57,7 +57,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "api": PEOPLE,
     "exporter": PEOPLE,
     "mcp": (*PEOPLE, "api"),
-    "top": PEOPLE,
+    "top": (*PEOPLE, "api"),
     "analysis": ("records", "retention", "protocol", "changes.cleanup.plan_file"),
     "sandbox": ("",),
     "cli": ("",),

@@ -31,7 +31,7 @@ def test_every_command_with_an_output_has_one() -> None:
         inner = getattr(command, "commands", {"": command}).values()
         if any(param.name == "output" for each in inner for param in each.params):
             with_output.add(name)
-    assert with_output == RESULTS.keys()
+    assert with_output - {"top"} == RESULTS.keys(), "a screen has no document"
 
 
 @pytest.mark.parametrize("command", RESULTS)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import ClassVar
 
 from textual import work
@@ -13,22 +14,27 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
+from kgtool.api.group_admin import GroupAdmin
 from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.text import addresses, counted, escape, shell_word
+from kgtool.top import acting
+from kgtool.top.acting import Act
+from kgtool.top.change_screen import AskScreen, ChangeScreen, JobScreen
 from kgtool.top.groups import ORDERS, Group, parse_filter
 from kgtool.top.poll import REST, Poller
 from kgtool.top.screens import GroupScreen, HelpScreen, TopicScreen
 from kgtool.top.table import GroupTable
 
 INTERVAL_S = 3.0
-KEYS = "enter open  / filter  s sort  t topics  space mark  ? keys  q quit"
+KEYS = "enter open  / filter  s sort  t topics  space mark  d o r k p change  u undo  ? keys"
 
 
 class TopApp(App[None]):
     """All groups of a cluster.
 
     :param settings: of the cluster.
+    :param admin: connects for undo and for cleanup plans.
     :param interval_s: the least time between two polls.
     :param words: the connection options of the command line, for the lines that are shown.
     """
@@ -51,14 +57,26 @@ class TopApp(App[None]):
         Binding("space", "mark"),
         Binding("t", "topics"),
         Binding("question_mark", "keys"),
+        Binding("d", "delete"),
+        Binding("o", "delete_offsets"),
+        Binding("r", "reset"),
+        Binding("k", "keep"),
+        Binding("p", "plan"),
+        Binding("u", "undo"),
     ]
 
     def __init__(
-        self, settings: Settings, interval_s: float = INTERVAL_S, words: str = "kgtool"
+        self,
+        settings: Settings,
+        admin: Callable[[], GroupAdmin],
+        interval_s: float = INTERVAL_S,
+        words: str = "kgtool",
     ) -> None:
         super().__init__()
         self.settings = settings
         self.words = words
+        self.last_journal_id: str | None = None
+        self._admin = admin
         self.poller = Poller(settings, self._report)
         self._interval_s = interval_s
         self._problem = ""
@@ -74,7 +92,11 @@ class TopApp(App[None]):
         yield Static(id="header", markup=False)
         yield GroupTable()
         yield Static(id="notes", markup=False)
-        yield Input(id="filter", placeholder="name, glob*, /regex/, state:empty, topic:orders")
+        yield Input(
+            id="filter",
+            select_on_focus=False,
+            placeholder="name, glob*, /regex/, state:empty, topic:orders",
+        )
         yield Static(id="command", markup=False)
         yield Static(KEYS, id="keys", markup=False)
 
@@ -216,3 +238,75 @@ class TopApp(App[None]):
     def action_keys(self) -> None:
         """Show all keys."""
         self.push_screen(HelpScreen())
+
+    # -- changes ----------------------------------------------------------------------------
+
+    def _chosen(self) -> list[str]:
+        """Return the marked groups that still exist, else the one under the cursor."""
+        marked = sorted(self.table.marked & self.poller.groups.keys())
+        return marked or [name for name in (self.table.current,) if name is not None]
+
+    def _show(self, make: Callable[[list[str]], Act]) -> None:
+        groups = self._chosen()
+        if not groups:
+            return
+        try:
+            act = make(groups)
+        except UsageError as error:
+            self.notify(escape(error.message), severity="error")
+            return
+        self.push_screen(ChangeScreen(self.poller, act, self.words, self._on_changed))
+
+    def _on_changed(self, journal_id: str | None) -> None:
+        if journal_id is not None:
+            self.last_journal_id = journal_id
+            self.table.marked.clear()
+        self.poll_now()
+
+    def _ask(self, question: str, example: str, make: Callable[[list[str], str], Act]) -> None:
+        def answered(text: str | None) -> None:
+            if text is not None:
+                self._show(lambda groups: make(groups, text))
+
+        if self._chosen():
+            self.push_screen(AskScreen(question, example), answered)
+
+    def action_delete(self) -> None:
+        """Delete groups."""
+        self._show(lambda groups: acting.deletion(groups, self._report))
+
+    def action_delete_offsets(self) -> None:
+        """Delete offsets of groups."""
+        self._ask("Offsets of which topics?", "orders:0,1 audit", acting.offset_deletion)
+
+    def action_reset(self) -> None:
+        """Reset the offsets of groups."""
+        example = "earliest, latest, 1200, +10, -10, now-2h, 2026-11-25T08:00"
+        self._ask("To where?", example, acting.reset)
+
+    def action_keep(self) -> None:
+        """Keep the offsets of groups for another retention."""
+        self._show(acting.keeping)
+
+    def action_plan(self) -> None:
+        """Write a cleanup plan instead of changing anything."""
+        groups = self._chosen()
+        if groups:
+            title = f"A cleanup plan of {counted(len(groups), 'group')}"
+            write = partial(acting.write_plan, self._admin, groups, self.words)
+            self.push_screen(JobScreen(title, write))
+
+    def action_undo(self) -> None:
+        """Undo the last change that was made here."""
+        journal_id = self.last_journal_id
+        if journal_id is None:
+            self.notify("Nothing was changed here. kgtool history has earlier changes.")
+            return
+
+        def undo() -> list[str]:
+            lines = acting.undo(self._admin, journal_id)
+            self.last_journal_id = None
+            self.poll_now()
+            return lines
+
+        self.push_screen(JobScreen(f"Undo {journal_id}", undo))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -77,14 +78,21 @@ class Poller:
         with self._lock:
             self.session.loop.close()
 
+    @contextmanager
+    def exclusive(self) -> Iterator[Session]:
+        """Yield the session with a new deadline, to this thread alone."""
+        with self._lock:
+            self.session.loop.renew()
+            self.session.connect()
+            yield self.session
+
     def run(self, operation: Operation[T]) -> T:
         """Run an operation with a deadline of its own.
 
         :raises KgError: it failed.
         """
-        with self._lock:
-            self.session.loop.renew()
-            return self.session.run(operation)
+        with self.exclusive() as session:
+            return session.run(operation)
 
     def poll(self, shown: Sequence[str]) -> bool:
         """List the groups and look at some; return whether there are some never looked at."""

@@ -29,6 +29,11 @@ space   mark the group                       s       sort by: hurts, lag, name, 
         state:empty type:share topic:orders  t       lag by topic
 esc     all groups again, or back            q       quit
 
+Changes are shown first, ask, and can be undone as far as the preview says:
+d       delete the marked groups             o       delete offsets of the marked groups
+r       reset the marked groups              k       keep offsets for another retention
+p       write a cleanup plan instead         u       undo the last change
+
 SEEN is the age of what a line shows. IN/S and OUT/S are records written and read per second, ETA
 the time until the lag is gone at these rates. Lines dim when their last look is old.
 The bottom line is the command that shows or does the same."""

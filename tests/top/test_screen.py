@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from kgtool.api.group_admin import GroupAdmin
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.top.app import TopApp
 from kgtool.top.screens import GroupScreen, HelpScreen, TopicScreen
@@ -34,7 +36,8 @@ class World:
 
     def run(self, steps: Steps, size: tuple[int, int] = (100, 24)) -> None:
         """Start the screen with only these groups on it, and do something."""
-        app = TopApp(Settings(parse_bootstrap(self.bootstrap), 20_000), 0.2)
+        admin = partial(GroupAdmin, self.bootstrap)
+        app = TopApp(Settings(parse_bootstrap(self.bootstrap), 20_000), admin, 0.2)
 
         async def main() -> None:
             async with app.run_test(size=size) as pilot:
