@@ -269,35 +269,41 @@ def _decompress(payload: bytes, batch: Batch) -> bytes:
         raise DecodeError(f"{where}: this is not what {_NAMES[codec]} writes ({error})") from error
 
 
-def decompress(payload: bytes, codec: int) -> bytes:
-    """Return at most ``MAX_PLAIN_BYTES`` of decompressed bytes.
+class TooLarge(ValueError):
+    """Compressed bytes that would be more than so many."""
 
-    :raises Exception: malformed bytes, or more than that.
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most} bytes")
+
+
+def decompress(payload: bytes, codec: int, most: int = MAX_PLAIN_BYTES) -> bytes:
+    """Return at most ``most`` decompressed bytes.
+
+    :raises Exception: malformed bytes, or more than that (TooLarge).
     """
     if codec not in _NAMES:
         raise ValueError(f"compression codec {codec} is unknown")
     if codec == _GZIP:
-        return _gunzip(payload)
+        return _gunzip(payload, most)
     import cramjam
 
     if codec == _SNAPPY:
-        return _snappy(payload, cramjam.snappy)
+        return _snappy(payload, cramjam.snappy, most)
     library = cramjam.lz4 if codec == _LZ4 else cramjam.zstd
-    return _into(library.decompress_into, payload)
+    return _into(library.decompress_into, payload, most)
 
 
-def _gunzip(payload: bytes) -> bytes:
+def _gunzip(payload: bytes, most: int) -> bytes:
     reader = zlib.decompressobj(wbits=31)
-    plain = reader.decompress(payload, MAX_PLAIN_BYTES)
+    plain = reader.decompress(payload, most)
     if not reader.eof:
-        is_bomb = len(plain) >= MAX_PLAIN_BYTES
-        raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes" if is_bomb else "it is cut short")
+        raise TooLarge(most) if len(plain) >= most else ValueError("it is cut short")
     return plain
 
 
-def _into(decompress_into: Any, payload: bytes) -> bytes:
-    """Decompress into a buffer that grows up to ``MAX_PLAIN_BYTES``."""
-    room = min(max(1 << 16, 8 * len(payload)), MAX_PLAIN_BYTES)
+def _into(decompress_into: Any, payload: bytes, most: int) -> bytes:
+    """Decompress into a buffer that grows up to ``most`` bytes."""
+    room = min(max(1 << 16, 8 * len(payload)), most)
     while True:
         buffer = bytearray(room)
         try:
@@ -305,22 +311,22 @@ def _into(decompress_into: Any, payload: bytes) -> bytes:
         except Exception as error:
             if "whole buffer" not in str(error):
                 raise
-            if room == MAX_PLAIN_BYTES:
-                raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes") from None
-            room = min(8 * room, MAX_PLAIN_BYTES)
+            if room == most:
+                raise TooLarge(most) from None
+            room = min(8 * room, most)
         else:
             return bytes(memoryview(buffer)[:size])
 
 
-def _snappy(payload: bytes, snappy: Any) -> bytes:
+def _snappy(payload: bytes, snappy: Any, most: int) -> bytes:
     """Java clients frame snappy as snappy-java does; librdkafka writes one bare block."""
     blocks: list[bytes] = []
     size = 0
     for block in _snappy_blocks(payload):
         # A block begins with the size that it has decompressed.
         size += snappy.decompress_raw_len(block)
-        if size > MAX_PLAIN_BYTES:
-            raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes")
+        if size > most:
+            raise TooLarge(most)
         blocks.append(block)
     return b"".join(bytes(snappy.decompress_raw(block)) for block in blocks)
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import random
+import struct
+import time
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kgtool.analysis.decode import segments
-from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS, read_chunk
+from kgtool.analysis.decode.batches import (
+    PLAIN_BYTES,
+    REASON_BOMB,
+    REASON_CODEC,
+    REASON_CRC,
+    REASON_RECORDS,
+    LogRecords,
+    read_chunk,
+)
+from kgtool.analysis.decode.crc32c import crc32c
 from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.decode.segments import (
@@ -37,25 +49,30 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[Note]]:
         if isinstance(part, Note):
             notes.append(part)
             continue
-        block = read_chunk(part)
-        decoded, more = block.records, block.notes
-        notes += more
-        data = decoded.view.bytes.tobytes()
-        for i in range(len(decoded.log_offset)):
-            key_at, key_size = int(decoded.key_at[i]), int(decoded.key_size[i])
-            at, size = int(decoded.value_at[i]), int(decoded.value_size[i])
-            found.append(
-                {
-                    "offset": int(decoded.log_offset[i]),
-                    "timestamp": int(decoded.timestamp_ms[i]),
-                    "producerId": int(decoded.producer_id[i]),
-                    "transactional": bool(decoded.transactional[i]),
-                    "control": bool(decoded.control[i]),
-                    "key": None if key_size < 0 else data[key_at : key_at + key_size],
-                    "value": None if size < 0 else data[at : at + size],
-                }
-            )
+        for block in read_chunk(part):
+            notes += block.notes
+            found += rows(block.records)
     return found, notes
+
+
+def rows(decoded: LogRecords) -> list[dict[str, Any]]:
+    found = []
+    data = decoded.view.bytes.tobytes()
+    for i in range(len(decoded.log_offset)):
+        key_at, key_size = int(decoded.key_at[i]), int(decoded.key_size[i])
+        at, size = int(decoded.value_at[i]), int(decoded.value_size[i])
+        found.append(
+            {
+                "offset": int(decoded.log_offset[i]),
+                "timestamp": int(decoded.timestamp_ms[i]),
+                "producerId": int(decoded.producer_id[i]),
+                "transactional": bool(decoded.transactional[i]),
+                "control": bool(decoded.control[i]),
+                "key": None if key_size < 0 else data[key_at : key_at + key_size],
+                "value": None if size < 0 else data[at : at + size],
+            }
+        )
+    return found
 
 
 @pytest.mark.parametrize("run", RULES)
@@ -167,7 +184,6 @@ def test_garbage_only(tmp_path: Path, junk: bytes) -> None:
 
 def test_messages_from_before_0_11_are_named(tmp_path: Path) -> None:
     # Message format v1: offset, size, crc, magic, attributes, timestamp, key, value.
-    import struct
 
     body = struct.pack(">Ibbqii", 0, 1, 0, 1000, -1, -1)
     old = struct.pack(">qi", 0, len(body)) + body
@@ -196,7 +212,6 @@ def test_a_flipped_bit_anywhere_never_hides_the_other_batches(tmp_path: Path) ->
 
 def test_right_crc_but_wrong_inside(tmp_path: Path) -> None:
     lies = writer.batch(0, _records(3))
-    import struct
 
     body = bytearray(lies)
     struct.pack_into(">i", body, 57, 2)  # three records, the header says two
@@ -259,5 +274,77 @@ def test_ranges_of_a_split_cover_the_file_and_cut_between_batches(
     for start, end in ranges:
         for part in segments.chunks(BytesIO(path.read_bytes()), start, end):
             assert isinstance(part, Chunk)
-            offsets += read_chunk(part).records.log_offset.tolist()
+            for block in read_chunk(part):
+                offsets += block.records.log_offset.tolist()
     assert offsets == list(range(30))
+
+
+# --- hostile segments
+
+
+def bomb(at: int, codec: str, plain: bytes) -> bytes:
+    """A batch with the right checksum whose payload is much more than its records."""
+    number, compress = writer.CODECS[codec]
+    tail = struct.pack(">hiqqqhii", number, 0, 0, 0, -1, 0, -1, 1) + compress(plain)
+    body = struct.pack(">ibI", 0, 2, writer_crc(tail)) + tail
+    return struct.pack(">qi", at, len(body)) + body
+
+
+def writer_crc(data: bytes) -> int:
+    return int(crc32c(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))[0])
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "lz4"])
+def test_bombs_are_named_and_cost_only_themselves(codec: str, tmp_path: Path) -> None:
+    """Kind: few bytes that are gigabytes once decompressed, one batch or many together."""
+    path = tmp_path / "x.log"
+    one = bomb(1, codec, bytes(PLAIN_BYTES + 1))
+    path.write_bytes(writer.commits(0, 1) + one + writer.commits(2, 1))
+    found, notes = read(path)
+    assert [row["offset"] for row in found] == [0, 2]
+    assert [note.reason for note in notes] == [REASON_BOMB]
+
+
+def test_many_batches_are_not_decompressed_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    one = bomb(1, "zstd", bytes(PLAIN_BYTES // 4))
+    path.write_bytes(one * 30 + writer.commits(2, 3))
+    (part,) = segments.chunks(BytesIO(path.read_bytes()), 0, path.stat().st_size)
+    assert isinstance(part, Chunk)
+    found, sizes, count = [], [], 0
+    for block in read_chunk(part):
+        sizes.append(block.records.view.size)
+        found += block.records.log_offset.tolist()
+        count += len(block.notes)
+    assert max(sizes) < PLAIN_BYTES * 1.5 and len(sizes) == 8
+    assert found == [2, 3, 4] and count == 30
+
+
+def test_false_headers_end_the_search(tmp_path: Path) -> None:
+    """Kind: a checksum over the rest of the file for each of many places (was quadratic)."""
+    head = struct.pack(">qiibIhiqqqhii", 5, 0, 0, 2, 7, 0, 0, 1, 1, -1, -1, -1, 1)
+    count = 800_000 // len(head)
+    false = b"".join(
+        head[:8] + struct.pack(">i", (count - at) * len(head) - 12) + head[12:]
+        for at in range(count)
+    )
+    path = tmp_path / "x.log"
+    path.write_bytes(writer.commits(0, 1) + b"\0" + false + writer.commits(1, 1))
+    start = time.process_time()
+    found, notes = read(path)
+    assert time.process_time() - start < 20
+    assert [row["offset"] for row in found] == [0]
+    assert [note.reason for note in notes] == [segments.REASON_FALSE_BATCHES]
+
+
+def test_a_large_batch_is_checked_in_pieces() -> None:
+    """Kind: one range as long as the file: a step for every two bytes took minutes."""
+    data = np.random.default_rng(5).integers(0, 256, 50_000_000, dtype=np.uint8)
+    start = time.process_time()
+    found = crc32c(data, np.array([3]), np.array([len(data)]))
+    assert time.process_time() - start < 10
+    short = data[: 5 * 8192 + 13]
+    assert crc32c(short, np.array([3]), np.array([len(short)]))[0] == writer.crc32c(
+        short[3:].tobytes()
+    )
+    assert len(found) == 1

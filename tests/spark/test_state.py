@@ -279,9 +279,9 @@ def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     chunk = decoder.read_chunk
 
     def seen(part: Any) -> Any:
-        found = chunk(part)
-        read.append(len(found.records.log_offset))
-        return found
+        for found in chunk(part):
+            read.append(len(found.records.log_offset))
+            yield found
 
     monkeypatch.setattr(decoder, "read_chunk", seen)
     place = log(tmp_path / "log", 0, ("a", 1), ("b", 1))

@@ -7,7 +7,7 @@ clients frame snappy as snappy-java does (xerial), librdkafka writes one bare bl
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 from kgtool.analysis.decode.crc32c import crc32c
 from kgtool.analysis.decode.segments import ATTRIBUTES_AT, Chunk, Note
 from kgtool.analysis.decode.vector_reader import Bools, Ints, View, read_records
-from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE, decompress
+from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE, TooLarge, decompress
 
 REASON_CRC = "wrong CRC"
 REASON_CODEC = "batch that can't be decompressed"
 REASON_RECORDS = "malformed records in a batch"
-UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS)
+PLAIN_BYTES = 64 << 20
+"""What a task decompresses at once, and the most of one batch: a broker takes message.max.bytes (1
+MiB) of compressed ones, and offsets compress to a thirtieth at best."""
+REASON_BOMB = f"batch that decompresses to more than {PLAIN_BYTES >> 20} MiB"
+UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_BOMB, REASON_RECORDS)
 """Batches none of whose records is read."""
 
 CODEC_MASK = 0x07
@@ -134,8 +138,11 @@ def drop_batches(chunk: Chunk, spans: Spans) -> Chunk:
     return chunk._replace(starts=at[~known].tolist(), size=int(size.sum()))
 
 
-def read_chunk(chunk: Chunk) -> RecordBlock:
-    """Every record of the chunk's sound batches, and a note for each of the others."""
+def read_chunk(chunk: Chunk) -> Iterator[RecordBlock]:
+    """Every record of the chunk's sound batches, and a note for each of the others.
+
+    Of compressed batches as many at once as ``PLAIN_BYTES`` allow.
+    """
     view, at = View(chunk.data), np.array(chunk.starts, dtype=np.int64)
     headers = read_headers(view, at)
     ends = at + PREFIX_SIZE + headers["length"]
@@ -143,11 +150,40 @@ def read_chunk(chunk: Chunk) -> RecordBlock:
     right = crc32c(view.bytes, at + ATTRIBUTES_AT, ends) == headers["crc"]
     notes += _bad(headers, at, ~right, REASON_CRC, chunk)
     at, ends, headers = at[right], ends[right], headers[right]
-    view, starts, ends, readable = _payloads(view, chunk.data, at + HEADER_SIZE, ends, headers)
-    notes += _bad(headers, at, ~readable, REASON_CODEC, chunk)
-    at, starts, ends, headers = at[readable], starts[readable], ends[readable], headers[readable]
+    size = chunk.size
+    while True:
+        plain = _payloads(view, chunk.data, at + HEADER_SIZE, ends, headers)
+        done = plain.batches
+        for reason in (REASON_CODEC, REASON_BOMB):
+            some = plain.reason[:done] == reason
+            notes += _bad(headers[:done], at[:done], some, reason, chunk)
+        block = _block(plain, at[:done], headers[:done], chunk)
+        yield block._replace(size=size, notes=[*notes, *block.notes])
+        at, ends, headers = at[done:], ends[done:], headers[done:]
+        notes, size = [], 0
+        if not len(at):
+            return
+
+
+class _Plain(NamedTuple):
+    """The records of some batches after decompression."""
+
+    batches: int
+    """Number of them."""
+    view: View
+    starts: Ints
+    ends: Ints
+    reason: NDArray[np.object_]
+    """Why a batch can't be read; empty text: it can."""
+
+
+def _block(plain: _Plain, at: Ints, headers: Headers, chunk: Chunk) -> RecordBlock:
+    """The records of these batches, and notes about those that hold none."""
+    view, readable = plain.view, plain.reason[: plain.batches] == ""
+    starts, ends = plain.starts[: plain.batches][readable], plain.ends[: plain.batches][readable]
+    at, headers = at[readable], headers[readable]
     records, sound = read_records(view, starts, ends, headers["records"])
-    notes += _bad(headers, at, ~sound, REASON_RECORDS, chunk)
+    notes = _bad(headers, at, ~sound, REASON_RECORDS, chunk)
     header = headers[records.batch]
     attributes = header["attributes"]
     own_time = header["base_timestamp"] + records.timestamp_delta
@@ -182,33 +218,36 @@ def _bad(headers: Headers, at: Ints, bad: Bools, reason: str, chunk: Chunk) -> l
     ]
 
 
-def _payloads(
-    view: View, data: bytes, starts: Ints, ends: Ints, headers: Headers
-) -> tuple[View, Ints, Ints, Bools]:
-    """Where each batch's records are after decompression."""
-    readable = np.ones(len(starts), dtype=np.bool_)
+def _payloads(view: View, data: bytes, starts: Ints, ends: Ints, headers: Headers) -> _Plain:
+    """Where the first batches' records are after decompression."""
+    starts, ends = starts.copy(), ends.copy()
+    reason = np.full(len(starts), "", dtype=np.object_)
     compressed = np.flatnonzero(headers["attributes"] & CODEC_MASK)
     if not compressed.size:
-        return view, starts, ends, readable
+        return _Plain(len(starts), view, starts, ends, reason)
     parts: list[bytes] = [data]
     behind = len(data)
     for index in compressed.tolist():
+        if behind - len(data) >= PLAIN_BYTES:
+            return _Plain(index, View(b"".join(parts)), starts, ends, reason)
         payload = data[int(starts[index]) : int(ends[index])]
         plain = _decompress(payload, int(headers["attributes"][index]) & CODEC_MASK)
-        if plain is None:
-            readable[index] = False
+        if isinstance(plain, str):
+            reason[index] = plain
             continue
         starts[index], ends[index] = behind, behind + len(plain)
         parts.append(plain)
         behind += len(plain)
-    return View(b"".join(parts)), starts, ends, readable
+    return _Plain(len(starts), View(b"".join(parts)), starts, ends, reason)
 
 
-def _decompress(payload: bytes, codec: int) -> bytes | None:
-    """The plain records, or None where the bytes are not what the codec writes."""
+def _decompress(payload: bytes, codec: int) -> bytes | str:
+    """The plain records, or why there are none."""
     import cramjam
 
     try:
-        return decompress(payload, codec)
+        return decompress(payload, codec, PLAIN_BYTES)
+    except TooLarge:
+        return REASON_BOMB
     except (zlib.error, cramjam.DecompressionError, ValueError):
-        return None
+        return REASON_CODEC

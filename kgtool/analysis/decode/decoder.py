@@ -17,6 +17,7 @@ from kgtool.analysis.decode.batches import (
     UNREAD_BATCHES,
     LogRecords,
     RecordBlock,
+    Spans,
     drop_batches,
     read_chunk,
 )
@@ -77,8 +78,17 @@ def decode_content(source: Source, content: Content, options: DecodeOptions) -> 
     if isinstance(content, RecordBlock) and content.partition is not None:
         source = source._replace(partition=content.partition)
     already_read = (options.already_read or {}).get(source.partition, ())
-    if isinstance(content, Chunk):
-        content = read_chunk(drop_batches(content, already_read) if already_read else content)
+    if isinstance(content, RecordBlock):
+        yield from _decode_block(source, content, already_read, options)
+        return
+    chunk = drop_batches(content, already_read) if already_read else content
+    for block in read_chunk(chunk):
+        yield from _decode_block(source, block, already_read, options)
+
+
+def _decode_block(
+    source: Source, content: RecordBlock, already_read: Spans, options: DecodeOptions
+) -> Iterator[Any]:
     size, records = content.size, content.records.without(already_read)
     times = np.clip(records.timestamp_ms, -LARGEST_TIME_MS, LARGEST_TIME_MS)
     records = records._replace(timestamp_ms=times)

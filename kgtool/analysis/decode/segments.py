@@ -15,18 +15,24 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from kgtool.analysis.decode.crc32c import crc32c
-from kgtool.analysis.decode.vector_reader import Ints, View
+from kgtool.analysis.decode.vector_reader import Bools, Ints, View
 from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE
 
+EPOCH_AT = 12
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
+DELTA_AT = 23
+COUNT_AT = 57
 CHUNK_BYTES = 8 << 20
 """Bytes read and decoded at once: enough for numpy, and a bound on the memory of a task."""
 LARGEST_BATCH = 1 << 30
 
 REASON_TRUNCATED = "truncated batch at the end"
 REASON_NO_BATCH = "not a record batch"
+REASON_FALSE_BATCHES = "more false batch headers than it is worth to look for the next batch among"
+SEARCH_BYTES = 64 << 20
+"""Of a damaged file, whose checksums are computed to find the next batch."""
 REASON_OLD_FORMAT = "message format before 0.11 (magic 0 or 1), which is not read"
 
 _prefix = struct.Struct(">qiib").unpack_from
@@ -104,12 +110,13 @@ def chunks(file: IO[bytes], start: int, end: int) -> Iterator[Chunk | Note]:
     Raises OSError where the file can't be read.
     """
     at, size = start, CHUNK_BYTES
+    search = _Search(file, SEARCH_BYTES)
     while at < end:
         data = _read(file, at, min(at + size, end))
         found = scan(data)
         stop = found.stop
         is_broken = stop < len(data) and not (found.need and at + stop + found.need <= end)
-        if is_broken and found.starts and not _is_batch(file, at + found.starts[-1]):
+        if is_broken and found.starts and not search.is_batch(at + found.starts[-1]):
             # It was that batch's length that led astray: look for the next one behind its head.
             stop = found.starts.pop()
         if found.starts:
@@ -117,7 +124,7 @@ def chunks(file: IO[bytes], start: int, end: int) -> Iterator[Chunk | Note]:
         at, size = at + stop, max(CHUNK_BYTES, found.need)
         if not is_broken:
             continue
-        note, at = _broken(file, at, end)
+        note, at = _broken(file, at, end, search)
         if note is not None:
             yield note
 
@@ -130,10 +137,12 @@ def _read(file: IO[bytes], start: int, end: int) -> bytes:
     return data
 
 
-def _broken(file: IO[bytes], at: int, end: int) -> tuple[Note | None, int]:
+def _broken(file: IO[bytes], at: int, end: int, search: _Search) -> tuple[Note | None, int]:
     """What to say of the bytes at which no whole batch starts, and where to go on."""
-    resume = _next_batch(file, at + 1, end)
+    resume = search.next_batch(at + 1, end)
     first = _read(file, at, min(at + (1 << 20), end))
+    if search.is_over:
+        return Note(REASON_FALSE_BATCHES, at, resume - at), resume
     if resume == end:
         if not any(first):  # a preallocated segment
             return None, end
@@ -156,30 +165,59 @@ def _length(data: bytes) -> int:
     return int.from_bytes(data[8:12], "big", signed=True)
 
 
-def _next_batch(file: IO[bytes], at: int, end: int) -> int:
-    """The next position at which a batch with the right CRC starts; ``end`` if there is none."""
-    while at + HEADER_SIZE <= end:
-        data = _read(file, at, min(at + CHUNK_BYTES, end))
-        view = View(data)
-        places: Ints = np.flatnonzero(view.bytes[MAGIC_AT : view.size] == 2).astype(np.int64)
-        lengths = view.i32(places + 8)
-        room = end - at - places - PREFIX_SIZE
-        places = places[(lengths >= HEADER_SIZE - PREFIX_SIZE) & (lengths <= room)]
-        for place in places.tolist():
-            if _is_batch(file, at + place):
-                return int(at + place)
-        at += max(len(data) - HEADER_SIZE + 1, 1)
-    return end
+class _Search:
+    """Looks for batches by their checksums, until that has taken too much.
+
+    :param left: bytes whose checksums may still be computed.
+    """
+
+    def __init__(self, file: IO[bytes], left: int) -> None:
+        self._file, self._left = file, left
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more is looked for."""
+        return self._left <= 0
+
+    def next_batch(self, at: int, end: int) -> int:
+        """The next position at which a batch with the right CRC starts; ``end`` if none does."""
+        while at + HEADER_SIZE <= end and not self.is_over:
+            data = _read(self._file, at, min(at + CHUNK_BYTES, end))
+            view = View(data)
+            places: Ints = np.flatnonzero(view.bytes[MAGIC_AT : view.size] == 2).astype(np.int64)
+            lengths = view.i32(places + 8)
+            room = end - at - places - PREFIX_SIZE
+            places = places[(lengths >= HEADER_SIZE - PREFIX_SIZE) & (lengths <= room)]
+            places = places[_plausible(view, places)]
+            for place in places.tolist():
+                if self.is_batch(at + place):
+                    return int(at + place)
+                if self._left <= 0:
+                    return end
+            at += max(len(data) - HEADER_SIZE + 1, 1)
+        return end
+
+    def is_batch(self, at: int) -> bool:
+        """Whether a batch with the right CRC starts there."""
+        head = _read(self._file, at, at + HEADER_SIZE)
+        size = PREFIX_SIZE + _length(head)
+        if size > LARGEST_BATCH or head[ATTRIBUTES_AT] or head[ATTRIBUTES_AT + 1] & 7 > 4:
+            return False
+        self._left -= size
+        if self.is_over:
+            return False
+        batch = _read(self._file, at, at + size)
+        data = np.frombuffer(batch, dtype=np.uint8)
+        found = crc32c(data, np.array([ATTRIBUTES_AT]), np.array([len(data)]))
+        return int(found[0]) == int.from_bytes(head[CRC_AT : CRC_AT + 4], "big")
 
 
-def _is_batch(file: IO[bytes], at: int) -> bool:
-    head = _read(file, at, at + HEADER_SIZE)
-    if _length(head) > LARGEST_BATCH or head[ATTRIBUTES_AT] or head[ATTRIBUTES_AT + 1] & 7 > 4:
-        return False
-    batch = _read(file, at, at + PREFIX_SIZE + _length(head))
-    data = np.frombuffer(batch, dtype=np.uint8)
-    found = crc32c(data, np.array([ATTRIBUTES_AT]), np.array([len(data)]))
-    return int(found[0]) == int.from_bytes(head[CRC_AT : CRC_AT + 4], "big")
+def _plausible(view: View, places: Ints) -> Bools:
+    """Where the other fields of a header may be such: not among random bytes."""
+    deltas, counts = view.i32(places + DELTA_AT), view.i32(places + COUNT_AT)
+    sane: Bools = (view.i16(places) == 0) & (view.i32(places + EPOCH_AT) >= -1)
+    sane &= (deltas >= 0) & (counts >= 0) & (counts <= deltas + 1)
+    return sane
 
 
 def split(file: IO[bytes], size: int, target: int) -> Iterator[tuple[int, int]]:
