@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import docs_bash  # noqa: E402
 import docs_fish  # noqa: E402
 import docs_man  # noqa: E402
+import docs_pages  # noqa: E402
 import docs_zsh  # noqa: E402
 
 from kgtool.cli.app.tree import tree  # noqa: E402
@@ -30,6 +31,8 @@ def pages() -> dict[str, str]:
         "completions/kgtool.bash": docs_bash.script(program),
         "completions/_kgtool": docs_zsh.script(program),
         "completions/kgtool.fish": docs_fish.script(program),
+        "docs/commands.rst": docs_pages.commands(program),
+        "docs/findings.rst": docs_pages.findings(),
         "man/kgtool.1": docs_man.program_page(program),
         **{
             f"man/kgtool-{command.name}.1": docs_man.command_page(command)
@@ -63,7 +66,7 @@ def stale(expected: dict[str, str]) -> list[str]:
         for folder in FOLDERS
         for path in (ROOT / folder).glob("*")
         if not path.name.startswith(".")
-    }
+    } | {name for name in expected if (ROOT / name).exists()}
     wrong = {
         name
         for name, text in expected.items()

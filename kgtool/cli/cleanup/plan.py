@@ -129,6 +129,7 @@ def _show(output: Output, plan: CleanupPlan, looked_at: int) -> None:
     for row in rows:
         output.row(row)
     show_table(output, shown(CLEANUP_PLAN), rows, page=True)
+    output.close_pager()  # what it comes to stays on the screen
     output.note(summary(plan.items, looked_at))
     say_left_out(output, plan.left_out)
 
