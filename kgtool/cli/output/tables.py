@@ -61,18 +61,21 @@ def draw(
     sizes: Mapping[Column, int] | None = None,
     colored: bool = False,
     mark: str = "…",
+    cut: bool = True,
 ) -> str:
     """Return a table with a header, no wider than needed; colour marks what is wrong.
 
     :param sizes: the columns to draw and their widths (see ``fit``), if not all of them.
     :param colored: colours for headers, statuses and lags.
+    :param cut: shorten what is wider than its column, which otherwise moves the rest of its row.
     """
-    sizes = fit(columns, rows).sizes if sizes is None else sizes
+    if sizes is None:
+        sizes, cut = fit(columns, rows).sizes, False
     lines: list[list[_Cell]] = [[(column, column.header, terminal.BOLD) for column in sizes]]
     for row in rows:
         cells = [(column, column.cell(row)) for column in sizes]
         lines.append([(column, cell, _color(column, cell)) for column, cell in cells])
-    return "".join(_line(line, sizes, mark, colored) + "\n" for line in lines)
+    return "".join(_line(line, sizes, mark if cut else None, colored) + "\n" for line in lines)
 
 
 def draw_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -95,7 +98,8 @@ def _sizes_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -
 
 def _draw_sized(output: Output, sizes: Mapping[Column, int], rows: Sequence[Row]) -> str:
     mark = terminal.mark_for()
-    table = draw(tuple(sizes), rows, sizes=sizes, colored=output.is_colored, mark=mark)
+    cut, colored = output.table_width is not None, output.is_colored
+    table = draw(tuple(sizes), rows, sizes=sizes, colored=colored, mark=mark, cut=cut)
     return table.partition("\n")[2] if output.no_headers else table
 
 
@@ -231,11 +235,13 @@ def _color(column: Column, cell: str) -> str | None:
     return terminal.RED if cell.startswith(_FAILED) else _COLORS.get(cell)
 
 
-def _line(cells: Sequence[_Cell], sizes: Mapping[Column, int], mark: str, colored: bool) -> str:
+def _line(
+    cells: Sequence[_Cell], sizes: Mapping[Column, int], mark: str | None, colored: bool
+) -> str:
     parts = []
     for column, cell, color in cells:
         cut = terminal.shorten if column.kind in (STATUS, TEXT) else terminal.shorten_name
-        text = cut(cell, sizes[column], mark)
+        text = cell if mark is None else cut(cell, sizes[column], mark)
         room = " " * (sizes[column] - terminal.columns_of(text))
         text = terminal.paint(text, color if colored else None)
         parts.append(room + text if column.is_number else text + room)

@@ -1,0 +1,141 @@
+"""Every table at 80, 100 and 140 columns, with names of 249 letters and with what is empty.
+
+Kind: a screen that hides or crushes what decides. Siblings: all tables that ``kgtool.columns``
+declares, each with all columns known, and each with the optional ones empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kgtool.cli.output import tables, terminal
+from kgtool.columns import COUNT, LAG, NAME, STATUS, TEXT, Column, changes, groups, shown, tools
+
+LONG = "payments-" + "x" * 230 + "-consumer7"
+SENTENCE = "no members (Empty); a generated name (console-consumer-*); no commit since 30 days"
+WIDTHS = (80, 100, 140)
+
+
+def _tables() -> Iterator[Any]:
+    for module in (groups, changes, tools):
+        for name, value in vars(module).items():
+            is_table = isinstance(value, tuple) and value and not isinstance(value, Column)
+            if is_table and all(isinstance(each, Column) for each in value):
+                columns = shown(value)
+                is_raw = name in ("PEEK", "FIELDS")  # bytes, and trees of fields
+                if len(columns) > 1 and name[0] != "_" and "TEXT" not in name and not is_raw:
+                    yield pytest.param(columns, id=f"{module.__name__.rpartition('.')[2]}.{name}")
+
+
+class Row(dict[str, Any]):
+    """What a table does not have is unknown."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+def _value(column: Column, at: int) -> Any:
+    kind = column.json.rstrip("?")
+    if column.words:
+        return column.words[at % len(column.words)]
+    if column.key == "group_epoch" or kind in ("integer", "number"):
+        return 1_764_099_868_000 if column.key.endswith("_ms") else 1_234_567
+    if kind == "boolean":
+        return bool(at % 2)
+    if kind == "strings":
+        return SENTENCE.split("; ")
+    if kind == "integers":
+        return [1, 2]
+    if kind in ("rows", "object", "error", "any"):
+        return None
+    return SENTENCE if column.kind == TEXT else LONG if column.kind == NAME else "some"
+
+
+def _rows(columns: Sequence[Column], *, sparse: bool) -> list[Row]:
+    """Return three rows; ``sparse``: all that may be null is."""
+    return [
+        Row(
+            (column.key, None if sparse and column.json.endswith("?") else _value(column, at))
+            for column in columns
+        )
+        for at in range(3)
+    ]
+
+
+def _drawn(
+    columns: Sequence[Column], rows: Sequence[Row], width: int
+) -> tuple[tables.Fit, list[str]]:
+    fitting = tables.fit(columns, rows, width)
+    return fitting, tables.draw(columns, rows, sizes=fitting.sizes).splitlines()
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["full", "sparse"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("columns", list(_tables()))
+def test_what_decides_is_never_hidden(columns: Sequence[Column], width: int, sparse: bool) -> None:
+    rows = _rows(columns, sparse=sparse)
+    fitting, lines = _drawn(columns, rows, width)
+    kept = {column.key for column in fitting.sizes}
+    decides = {column.key for column in columns if column.kind in (STATUS, LAG, TEXT)}
+    decides |= {"records_skipped", "records_replayed"} & {column.key for column in columns}
+    if not sparse:
+        assert decides <= kept
+    else:
+        assert {c.key for c in columns if c.kind in (STATUS, LAG, TEXT)} <= kept
+    assert max(map(terminal.columns_of, lines)) <= max(width, fitting.width)
+    # A name is capped where not everything fits, and stays readable at its end.
+    whole = tables.fit(columns, rows).width
+    for column, size in fitting.sizes.items():
+        if column.kind == NAME and not sparse:
+            assert size <= 40 and whole >= size
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("columns", list(_tables()))
+def test_empty_columns_go_first(columns: Sequence[Column], width: int) -> None:
+    rows = _rows(columns, sparse=True)
+    fitting, _ = _drawn(columns, rows, width)
+    if not fitting.hidden:
+        return
+    for column in fitting.sizes:
+        assert column.decides or any(column.cell(row) != "-" for row in rows), column.header
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("columns", list(_tables()))
+def test_numbers_are_right_aligned(columns: Sequence[Column], width: int) -> None:
+    rows = [
+        Row({**row, **{c.key: 7 for c in columns if c.is_number and c.text is None}})
+        for row in _rows(columns, sparse=False)
+    ]
+    fitting, lines = _drawn(columns, rows, width)
+    start = 0
+    for column, size in fitting.sizes.items():
+        end = start + size
+        if column.is_number and column.text is None:
+            assert [line[:end].rstrip()[-1:] for line in lines[1:]] == ["7"] * 3, column.header
+            assert all(len(line[:end].rstrip()) == end for line in lines), column.header
+        start = end + 2
+
+
+@pytest.mark.parametrize("columns", list(_tables()))
+def test_colour_marks_only_what_is_wrong(columns: Sequence[Column]) -> None:
+    rows = _rows(columns, sparse=False)
+    lines = tables.draw(columns, rows, colored=True).splitlines()
+    wrong = set(tables._COLORS) | {"failed", "unknown", "changed-meanwhile", "not-reached"}
+    for line in lines[1:]:
+        for found in re.findall(r"\x1b\[[\d;]+m(.*?)\x1b\[0m", line):
+            assert found in wrong, found
+    assert not wrong & {"ok", "Stable", "deleted", "restored", "reset", "0", "100"}
+
+
+def test_one_long_name_does_not_move_the_others_in_a_pipe() -> None:
+    rows = [Row(group=name, state="Empty", members=0) for name in ("a", LONG)]
+    lines = tables.draw(groups.BY_GROUP[:3], rows).splitlines()
+    assert lines[1].index("Empty") == 42
+    assert LONG in lines[2]
+    assert groups.BY_GROUP[2].kind == COUNT
