@@ -145,6 +145,8 @@ class Member(NamedTuple):
     epoch: int | None = None
     target: Assignment | None = None
     is_classic: bool | None = None
+    is_unread: bool = False
+    """Whether it has an assignment that can't be read: ``assignment`` is empty then."""
 
     @property
     def partition_count(self) -> int:
@@ -248,6 +250,18 @@ class OffsetRow(NamedTuple):
     """Where a reader with read_committed stops; only with ``--read-committed``."""
     is_pending: bool = False
     """A transaction is about to change it, whatever ``status`` says."""
+    has_only_markers: bool = False
+    """Nothing but transaction markers is left to read; known only with a time lag."""
+
+    @property
+    def readable(self) -> int | None:
+        """The records left that still exist: from the log's start, markers included."""
+        if self.lag is None or self.current_offset is None:
+            return None
+        if self.has_only_markers:
+            return 0
+        gone = max((self.log_start_offset or 0) - self.current_offset, 0)
+        return max(self.lag - gone, 0)
 
     @property
     def topic_partition(self) -> TopicPartition:

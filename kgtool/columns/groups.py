@@ -80,6 +80,12 @@ LIST_TEXT = (*LIST[:3], LIST_MEMBERS, *LIST[3:])
 EXPIRING = (*LIST, Column("expiring_offsets", "EXPIRING", json="integer"), EXPIRES, RULE)
 """Of ``list --expiring-within``."""
 
+
+def _topics(row: Row) -> str | None:
+    topics = row.get("subscribed_topics")
+    return None if topics is None else ", ".join(topics)
+
+
 OFFSETS = (
     GROUP,
     TOPIC,
@@ -88,6 +94,7 @@ OFFSETS = (
     Column("log_start_offset", "LOG-START-OFFSET", json="integer?"),
     Column("log_end_offset", "LOG-END-OFFSET", spare=6, json="integer?"),
     Column("lag", "LAG", LAG, json="integer?"),
+    Column("readable", "READABLE", COUNT, spare=8, json="integer?"),
     TIME_LAG,
     Column("leader_epoch", "LEADER-EPOCH", json="integer?"),
     Column("metadata", "METADATA", NAME, lambda row: row.get("metadata") or None, spare=4),
@@ -123,7 +130,7 @@ EXPIRY = (
 OFFSETS_TEXT = shown(
     (*OFFSETS, STABLE_END, *EXPIRY),
     "group topic partition leader_epoch current_offset log_start_offset log_end_offset "
-    "last_stable_offset lag lag_ms metadata member_id host client_id subscribed status "
+    "last_stable_offset lag readable lag_ms metadata member_id host client_id subscribed status "
     "committed_at_ms expires_at_ms rule",
 )
 """In the order of Kafka's table."""
@@ -133,13 +140,19 @@ MEMBERS = (
     Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=5),
     Column("host", "HOST", NAME, spare=2, json="string"),
     Column("client_id", "CLIENT-ID", NAME, spare=1, json="string"),
-    Column("partitions", "#PARTITIONS", json="integer"),
+    Column("partitions", "#PARTITIONS", json="integer?"),
     Column("current_epoch", "CURRENT-EPOCH", json="integer?"),
     Column("current_assignment", "CURRENT-ASSIGNMENT", NAME, spare=4),
     Column("target_epoch", "TARGET-EPOCH", json="integer?"),
     Column("target_assignment", "TARGET-ASSIGNMENT", NAME, spare=3),
     Column("upgraded", "UPGRADED", json="boolean?"),
+    Column("subscribed_topics", "SUBSCRIBED-TOPICS", NAME, _topics, spare=7, json="strings?"),
+    Column("subscribed_regex", "SUBSCRIBED-REGEX", NAME, spare=7),
+    Column("assignor", "ASSIGNOR", NAME, spare=4),
+    Column("rack", "RACK", NAME, spare=4),
 )
+SUBSCRIPTION = ("subscribed_topics", "subscribed_regex", "assignor", "rack")
+"""Keys of members that Kafka's table has no columns for."""
 STATE = (
     GROUP,
     Column("coordinator", "COORDINATOR (ID)", NAME, _coordinator, spare=2),
@@ -251,7 +264,7 @@ EXPLAIN_MEMBER = machine(
     instance_id="string?",
     client_id="string",
     host="string",
-    partitions="integer",
+    partitions="integer?",
     subscribed="strings?",
     subscribed_regex="string?",
 )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
 
 from kgtool.client.cluster import find_coordinators
 from kgtool.client.ops import call as operation
@@ -323,6 +324,20 @@ def before_start(past: Past) -> Seen:
     )
 
 
+def uncommitted(past: Past) -> Seen:
+    """A topic that has grown since its group was stopped."""
+    group, topic = clients.unique("grown"), _topic(past, 2)
+    clients.commit(past.bootstrap, group, {(topic, 0): 10, (topic, 1): 10})
+    admin = clients.admin(past.bootstrap)
+    for future in admin.create_partitions([NewPartitions(topic, 3)]).values():
+        future.result(timeout=30)
+    clients.wait_for(lambda: len(admin.list_topics(topic).topics[topic].partitions) == 3, "it")
+    clients.produce(past.bootstrap, topic, 4, partition=2)
+    lag = past.run("lag", group, "-o", "json", "--bootstrap-server", past.bootstrap)
+    assert [(row["partition"], row["status"]) for row in lag.json["results"]] == [(2, "no-commit")]
+    return Seen(("--group", group), lambda: clients.committed(past.bootstrap, group)[topic, 2] == 0)
+
+
 def ghost_topic(past: Past) -> Seen:
     held, left = _topic(past), _topic(past)
     group = clients.unique("living")
@@ -360,6 +375,14 @@ def not_compacted(past: Past) -> Seen:
     return Seen(tuple(look))
 
 
+def segments(past: Past) -> Seen:
+    """One megabyte: hundreds of files where one would do."""
+    clients.set_topic_config(past.bootstrap, "__consumer_offsets", **{"segment.bytes": "1048576"})
+    look = [word for group in ("stuck", "behind") for word in ("--exclude", group)]
+    clients.wait_for(lambda: past.found("offsets-segments", *look), "the new size")
+    return Seen(tuple(look))
+
+
 def of_the_past(group: str, *look: str, partition: int = 0) -> Callable[[Past], Seen]:
     """A group that the fixture has made: what it has in ``held`` is still there afterwards."""
     return lambda past: Seen(
@@ -386,6 +409,7 @@ def saved(group: str) -> Callable[[Past], Seen]:
 FIXES: dict[str, list[Callable[[Past], Seen]]] = {
     "beyond-end": [beyond_end],
     "before-start": [before_start],
+    "uncommitted": [uncommitted],
     "topic-recreated": [of_the_past("recreated", partition=1)],
     "topic-gone": [of_the_past("gone", partition=1)],
     "ghost-topic": [ghost_topic, ghost_of_a_regex],
@@ -399,6 +423,7 @@ FIXES: dict[str, list[Callable[[Past], Seen]]] = {
     ],
     "piling-up": [pile("console-consumer-*", PILE), pile("nightly-*", NIGHTLY)],
     "offsets-not-compacted": [not_compacted],
+    "offsets-segments": [segments],
 }
 """Each finding that comes with a command, in the situations that it is for."""
 

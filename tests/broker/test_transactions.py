@@ -182,3 +182,34 @@ def test_a_transaction_of_somebody_else_is_in_nobodys_way(pending: Open, bootstr
     clients.commit(bootstrap, other, {(pending.topic, 0): 1})
     result = pending.run("delete", "--group", other, "--yes")
     assert result.status == 0, result
+
+
+def test_only_a_marker_is_left_to_read(
+    bootstrap: str, new_topic: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stands for: a lag without a record. Siblings: --time-lag, peek, JSON, a record after it."""
+    topic, group = new_topic(partitions=1), clients.unique("marker")
+    name = clients.unique("tid")
+    config = {"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0}
+    producer = Producer(config)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"value", partition=0)
+    producer.commit_transaction(30)
+    clients.commit(bootstrap, group, {(topic, 0): 1})
+
+    def run(*argv: str) -> Result:
+        return call(capsys, *argv, group, "--bootstrap-server", bootstrap)
+
+    def row() -> tuple[Any, ...]:
+        (found,) = run("describe", "--time-lag", "-o", "json").json["results"]
+        return found["lag"], found["readable"], found["lag_ms"] is not None
+
+    clients.wait_for(lambda: row() == (1, 0, False), "the marker")
+    shown = run("describe", "--time-lag")
+    assert "READABLE" in shown.out
+    assert f"Only transaction markers are left to read in {topic}:0." in shown.err
+    assert "no record to read (1 offset: only transaction markers" in run("peek").out
+    clients.produce(bootstrap, topic, 1)
+    clients.wait_for(lambda: row() == (2, 2, True), "the record")
+    assert "2 offsets left to read" in run("peek").out

@@ -250,7 +250,7 @@ def test_a_coordinator_that_is_loading() -> None:
     cluster = Cluster()
     cluster.brokers = {1: Broker(1, "b1", 9092), 2: Broker(2, "b2", 9092)}
     script = Script(answer)
-    looked = script.run(fetch_broker_facts(cluster, ["billing"], everywhere=True))
+    looked = script.run(fetch_broker_facts(cluster, ["billing"], NOW, everywhere=True))
     assert looked.offsets_topic.loading == {2: [3]}
     # Nobody says whether this login may see all groups: that is no "yes".
     assert looked.sees_all is None
@@ -262,7 +262,7 @@ def test_a_coordinator_that_is_loading() -> None:
     said = found(brokers=looked._replace(rules={1: MODERN, 2: MODERN}, sees_all=True, offered={}))
     assert (said["coordinator-loading"].broker, said["coordinator-loading"].partition) == (2, 3)
 
-    some = script.run(fetch_broker_facts(cluster, ["billing"], everywhere=False))
+    some = script.run(fetch_broker_facts(cluster, ["billing"], NOW, everywhere=False))
     assert list(some.offsets_topic.partitions) == [offsets_partition("billing", SIZE)]
 
 
@@ -553,3 +553,56 @@ def test_every_kind_is_explained_and_ranked() -> None:
         assert kind == kind.lower() and " " not in kind
         assert title and not title.endswith(".")
         assert meaning.endswith(".")
+
+
+def with_topic(**topic: Any) -> BrokerFacts:
+    whole = {n: partition(1, [1], [1]) for n in range(SIZE)}
+    return brokers(home=OffsetsTopic(whole, SIZE, None, "compact")._replace(**topic))
+
+
+@pytest.mark.parametrize(
+    ("segment", "said"),
+    [
+        (100 * 1024 * 1024, None),
+        (None, None),
+        (1024 * 1024, "tiny"),
+        (1024 * 1024 * 1024, "huge"),
+        (16 * 1024 * 1024, None),
+    ],
+)
+def test_segments_of_the_log(segment: int | None, said: str | None) -> None:
+    """Stands for: how soon the log is cleaned. Siblings: the cleaner, the policy, the growth."""
+    finding = found(group("g"), brokers=with_topic(segment_bytes=segment)).get("offsets-segments")
+    assert (finding is None) == (said is None)
+    if finding is not None:
+        assert said is not None and said in finding.detail
+        assert finding.fix[-1] == "segment.bytes=104857600"
+
+
+def test_a_broker_that_cleans_nothing() -> None:
+    off = MODERN._replace(has_cleaner=False)
+    finding = found(group("g"), brokers=brokers(MODERN, off))["offsets-not-cleaned"]
+    assert (finding.severity, finding.evidence) == ("problem", {"brokers": [2]})
+
+
+@pytest.mark.parametrize(
+    ("records", "offsets", "is_found"),
+    [
+        (699_004, 1, True),
+        (100_000, 0, True),
+        (99_999, 1, False),
+        (17_280 * 100, 100, False),  # a commit every 5 s
+        (90_000 * 10, 10, True),
+    ],
+)
+def test_growth_of_the_log(records: int, offsets: int, is_found: bool) -> None:
+    number = offsets_partition("g", SIZE)
+    rows = [row("g", n) for n in range(offsets)] or [row("g", 0, None, status="no-commit")]
+    said = found(group("g", *rows), brokers=with_topic(daily={number: records}))
+    assert ("offsets-growth" in said) == is_found
+    if is_found:
+        evidence = {"records_in_a_day": records, "live_offsets": offsets}
+        growth = said["offsets-growth"]
+        assert (growth.partition, growth.evidence) == (number, evidence)
+    hidden = with_topic(daily={number: records})._replace(sees_all=False)
+    assert "offsets-growth" not in found(group("g", *rows), brokers=hidden)

@@ -17,6 +17,7 @@ from kgtool.net.session import Session
 from kgtool.protocol import codes
 from kgtool.protocol.api import fetch, metadata
 from kgtool.queries.offsets.describe import describe_offsets
+from kgtool.queries.offsets.lag import NONE_LEFT
 from kgtool.queries.offsets.time_lag import (
     Position,
     ReadOn,
@@ -144,12 +145,11 @@ def test_markers_and_aborted_records_are_not_read(
     abort(bootstrap, topic, [BEGAN + 5])  # 7, marker 8
     everything = ask(session, topic, range(9), 9)
     committed = ask(session, topic, range(9), 9, isolation=1)
-    assert committed == [BEGAN, BEGAN + 1] + [BEGAN + 4] * 5 + [None, None]
-    for offset in range(9):
-        assert everything[offset] == timestamp_at(
-            bootstrap, topic, offset, isolation="read_uncommitted"
-        )
-        assert committed[offset] == timestamp_at(bootstrap, topic, offset)
+    assert committed == [BEGAN, BEGAN + 1] + [BEGAN + 4] * 5 + [NONE_LEFT] * 2
+    for isolation, told in (("read_uncommitted", everything), ("read_committed", committed)):
+        for offset in range(9):
+            read = timestamp_at(bootstrap, topic, offset, isolation=isolation)
+            assert told[offset] == (NONE_LEFT if read is None else read)
 
 
 @broker

@@ -21,6 +21,7 @@ KEYS = [
 FIXED = {
     "beyond-end",
     "before-start",
+    "uncommitted",
     "topic-recreated",
     "topic-gone",
     "ghost-topic",
@@ -30,6 +31,7 @@ FIXED = {
     "pending-transaction",
     "piling-up",
     "offsets-not-compacted",
+    "offsets-segments",
     "denied",
 }
 """The findings that come with a command: ``tests.broker.test_doctor_fixes`` runs each of them

@@ -140,7 +140,11 @@ def _row(found: Explanation, connection: FixConnection, following: list[str]) ->
         "coordinator": group.coordinator.id if group.coordinator else None,
         "offsets_partition": found.partition,
         "members": [
-            build_row(member, EXPLAIN_MEMBER, partitions=member.partition_count)
+            build_row(
+                member,
+                EXPLAIN_MEMBER,
+                partitions=None if member.is_unread else member.partition_count,
+            )
             for member in group.members
         ],
         "topics": [

@@ -139,7 +139,9 @@ def _peek(
     following = next((r.offset for r in records if r.offset >= place.offset), None)
     rows = [_row(group, place, record, record.offset == following, options) for record in records]
     at = place.partition
-    output.text(f"{escape(at.topic)}:{at.partition}: committed {place.offset}, {_remaining(place)}")
+    is_bare = following is None and options.after > 0
+    said = f"committed {place.offset}, {_remaining(place, is_bare=is_bare)}"
+    output.text(f"{escape(at.topic)}:{at.partition}: {said}")
     show_table(output, PEEK_TEXT, rows)
     output.text("")
     for row in rows:
@@ -147,7 +149,7 @@ def _peek(
     output.done += 1
 
 
-def _remaining(place: CommittedPosition) -> str:
+def _remaining(place: CommittedPosition, *, is_bare: bool) -> str:
     log = f"log {place.start}–{place.end - 1}" if place.end > place.start else "log empty"
     if place.offset > place.end:
         return f"{log}: beyond its end, which was truncated or re-created"
@@ -156,6 +158,9 @@ def _remaining(place: CommittedPosition) -> str:
     if place.offset == place.end:
         return f"{log}: nothing is left to read"
     left = place.end - place.offset
+    if is_bare:
+        what = "only transaction markers, or aborted or compacted records, are left"
+        return f"{log}: no record to read ({counted(left, 'offset')}: {what})"
     return f"{log}: {counted(left, 'offset')} left to read"
 
 

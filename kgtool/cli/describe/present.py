@@ -15,7 +15,7 @@ from kgtool.cli.output.rows import offset_values
 from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column, Row
 from kgtool.model import ItemError, OffsetRow, TopicPartition
-from kgtool.text import escape
+from kgtool.text import counted, escape
 
 
 class Presenter:
@@ -63,11 +63,27 @@ class Presenter:
         note = kafka_tables.group_note(group.description)
         if note is not None and (group.shown or not self.view.narrows):
             self.output.note(note)
+        if not (self.view.kafka_form or group.records or group.errors or self.view.topics):
+            self._note_without_rows(group)
+        marked = [row for row in group.shown if getattr(row, "has_only_markers", False)]
+        for row in marked if not self.view.kafka_form else ():
+            place = escape(f"{row.topic}:{row.partition}")
+            self.output.note(f"Only transaction markers are left to read in {place}.")
         if self._has_no_rows(group):
             topics = escape(", ".join(map(str, self.view.topics)))
             name = escape(group.description.group)
             self.output.note(
                 f"Group '{name}' has no offset in {topics}, and is not subscribed to it."
+            )
+
+    def _note_without_rows(self, group: DescribedGroup) -> None:
+        described = group.description
+        if self.view.name == "offsets" and described.members:
+            who = counted(len(described.members), "member")
+            name = escape(described.group)
+            self.output.note(
+                f"Group {name} ({described.state}) has {who}, no assigned partition and no "
+                "committed offset."
             )
 
     def _has_no_rows(self, group: DescribedGroup) -> bool:

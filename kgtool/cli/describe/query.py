@@ -111,6 +111,7 @@ def _offsets(
             kinds=chosen.kinds,
             committed=view.read_committed,
             clock=now_ms if view.time_lag else None,
+            whole=not view.kafka_form,
             share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
         )
     )

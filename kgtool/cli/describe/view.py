@@ -41,6 +41,8 @@ _VERBOSE = {
     "topology_epoch",
 }
 """Columns of ``--verbose``."""
+_WHERE_KNOWN = {"group_instance_id", "upgraded", "topology_epoch", *groups.SUBSCRIPTION}
+"""Columns that are shown where any row has a value."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
 """Columns that only ``--columns`` shows."""
 _IDENTITY = ("group", "topic", "partition", "consumer_id")
@@ -105,7 +107,13 @@ class View(NamedTuple):
 
     def shows(self, row: Any) -> bool:
         """Whether an offset is shown; with ``--by`` the sums are filtered instead."""
-        return self.by is not None or self.takes(row.lag)
+        return self.by is not None or self.takes(row.lag) or self._takes_uncommitted(row)
+
+    def _takes_uncommitted(self, row: Any) -> bool:
+        """Whether a row of unknown lag has something to read: nothing was committed there yet."""
+        is_asked = self.lagging and self.lag is None
+        has_records = (row.log_end_offset or 0) > (row.log_start_offset or 0)
+        return is_asked and row.status == "no-commit" and has_records
 
     def takes(self, lag: int | None) -> bool:
         """Whether a row with this lag is shown."""
@@ -171,16 +179,24 @@ class View(NamedTuple):
             return False
         if key in _VERBOSE and not self.verbose:
             return key == "current_assignment" and bool(kind)
-        if key in ("group_instance_id", "upgraded", "topology_epoch"):
+        if key in groups.SUBSCRIPTION and (self.kafka_form or not self.verbose):
+            return False
+        if key in _WHERE_KNOWN:
             return any(row.get(key) is not None for row in found)
         by_option = {
             "lag_ms": self.time_lag,
             "lost_at_ms": any(row.get(key) is not None for row in found),
             "last_stable_offset": self.read_committed,
             "status": not self.kafka_form,
+            "readable": not self.kafka_form and any(map(_has_less, found)),
             **dict.fromkeys(groups.EXPIRY_KEYS, self.expiry),
         }
         return by_option.get(key, True)
+
+
+def _has_less(row: Mapping[str, Any]) -> bool:
+    """Whether fewer records can be read than the lag counts."""
+    return row.get("readable") is not None and row["readable"] < row["lag"]
 
 
 def build_view(

@@ -27,12 +27,16 @@ def member_rows(group: GroupDescription) -> list[dict[str, Any]]:
             "group_instance_id": member.instance_id,
             "host": member.host,
             "client_id": member.client_id,
-            "partitions": member.partition_count,
+            "partitions": None if member.is_unread else member.partition_count,
             "current_epoch": member.epoch,
             "current_assignment": assignment(member.assignment),
             "target_epoch": group.assignment_epoch if member.target is not None else None,
             "target_assignment": assignment(member.target or ()),
             "upgraded": member.is_classic is False if is_mixed else None,
+            "subscribed_topics": None if member.subscribed is None else list(member.subscribed),
+            "subscribed_regex": member.subscribed_regex,
+            "assignor": group.assignor or None,
+            "rack": member.rack,
         }
         for member in group.members
     ]

@@ -18,7 +18,8 @@ RETENTION = "offsets.retention.minutes"
 INTERVAL = "offsets.retention.check.interval.ms"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _NEW_ENABLE = "group.coordinator.new.enable"
-CONFIGS = (RETENTION, INTERVAL, _PROTOCOLS, _NEW_ENABLE)
+_CLEANER = "log.cleaner.enable"
+CONFIGS = (RETENTION, INTERVAL, _PROTOCOLS, _NEW_ENABLE, _CLEANER)
 
 MINUTE_MS = 60_000
 UNKNOWN_RULES = "UNKNOWN_RULES"
@@ -39,6 +40,8 @@ class BrokerRules(NamedTuple):
     interval_ms: int | None = None
     error: KgError | None = None
     is_kafka: bool = True
+    has_cleaner: bool = True
+    """Whether compacted logs are cleaned (``log.cleaner.enable``), as far as is known."""
 
 
 def rules_of(
@@ -82,7 +85,8 @@ def _rules(
         error = KgError(f"The broker does not tell its {RETENTION}.")
         error.name = "UNKNOWN_RETENTION"
         return BrokerRules(rules, version, None, interval, error)
-    return BrokerRules(rules, version, minutes * MINUTE_MS, interval)
+    has_cleaner = configs.get(_CLEANER) != "false"
+    return BrokerRules(rules, version, minutes * MINUTE_MS, interval, has_cleaner=has_cleaner)
 
 
 def _set(version: tuple[int, int], *, new: bool) -> RuleSet:

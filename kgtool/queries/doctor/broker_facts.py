@@ -10,7 +10,7 @@ from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, ensure_brokers
 from kgtool.client.ops import Operation, call, gather, grouped
 from kgtool.errors import KgError
-from kgtool.model import ItemError, Target
+from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, metadata
 from kgtool.protocol.codes import broker_error
@@ -19,6 +19,8 @@ from kgtool.queries.cluster.broker_configs import configs_of
 from kgtool.queries.cluster.broker_rules import BrokerRules, offered_by, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.cluster.permissions import NOT_SAID, operations_on_cluster
+from kgtool.queries.offsets.list_offsets import LogRange, log_ranges
+from kgtool.text import DAY_MS
 
 _PROBE_TRIES = 60
 """Names that are tried for each partition, to find one that belongs there."""
@@ -28,7 +30,8 @@ class OffsetsTopic(NamedTuple):
     """``__consumer_offsets``: its partitions as Metadata shows them, or why they are unknown.
 
     ``partitions`` are those of interest, of ``size``. ``loading``: broker id → the partitions that
-    it is still loading. No topic is no error: nothing was ever committed then.
+    it is still loading. ``daily``: how many records each partition got in the last day. No topic is
+    no error: nothing was ever committed then.
     """
 
     partitions: Mapping[int, Any]
@@ -36,6 +39,8 @@ class OffsetsTopic(NamedTuple):
     error: KgError | None = None
     cleanup_policy: str | None = None
     loading: Mapping[int, Sequence[int]] = {}
+    segment_bytes: int | None = None
+    daily: Mapping[int, int] = {}
 
 
 class BrokerFacts(NamedTuple):
@@ -65,7 +70,7 @@ class BrokerFacts(NamedTuple):
 
 
 def fetch_broker_facts(
-    cluster: Cluster, groups: Iterable[str], *, everywhere: bool
+    cluster: Cluster, groups: Iterable[str], now_ms: int, *, everywhere: bool
 ) -> Operation[BrokerFacts]:
     """Ask every broker once.
 
@@ -79,7 +84,7 @@ def fetch_broker_facts(
         [
             rules_of(cluster, ids),
             offered_by(ids),
-            _offsets_topic(cluster, groups, everywhere, errors),
+            _offsets_topic(cluster, groups, now_ms if everywhere else None, errors),
             _sees_all(cluster, errors),
         ]
     )
@@ -97,8 +102,10 @@ def _sees_all(cluster: Cluster, errors: list[ItemError]) -> Operation[bool | Non
 
 
 def _offsets_topic(
-    cluster: Cluster, groups: Iterable[str], everywhere: bool, errors: list[ItemError]
+    cluster: Cluster, groups: Iterable[str], now_ms: int | None, errors: list[ItemError]
 ) -> Operation[OffsetsTopic]:
+    """Look at the topic: at all of it as of ``now_ms``, or at the groups' partitions (None)."""
+    everywhere = now_ms is not None
     reply = yield from ask_metadata(cluster, [TOPIC])
     if isinstance(reply, KgError):
         errors.append(ItemError.of(reply, Target(topic=TOPIC)))
@@ -116,9 +123,27 @@ def _offsets_topic(
         errors.append(ItemError.of(missing_rows, Target(topic=TOPIC)))
         return OffsetsTopic({}, 0, missing_rows)
     names = _probes(groups, len(rows), everywhere)
-    policy, loading = yield from gather([_cleanup_policy(errors), _loading(rows, names, errors)])
+    configs, loading, daily = yield from gather(
+        [_topic_configs(errors), _loading(rows, names, errors), _daily(cluster, rows, now_ms)]
+    )
     wanted = rows if everywhere else {n: row for n, row in rows.items() if n in names}
-    return OffsetsTopic(wanted, len(rows), None, policy, loading)
+    policy, size = configs.get("cleanup.policy"), configs.get("segment.bytes") or ""
+    segment = int(size) if size.isdecimal() else None
+    return OffsetsTopic(wanted, len(rows), None, policy, loading, segment, daily)
+
+
+def _daily(
+    cluster: Cluster, rows: Mapping[int, Any], now_ms: int | None
+) -> Operation[dict[int, int]]:
+    """Count the records of the last day; what can't be told of a partition is left out."""
+    if now_ms is None:
+        return {}
+    led = [TopicPartition(TOPIC, number) for number, row in rows.items() if row.leader_id >= 0]
+    found: dict[int, int] = {}
+    for at, log in (yield from log_ranges(cluster, led, now_ms - DAY_MS)).items():
+        if isinstance(log, LogRange) and log.at_time is not None:
+            found[at.partition] = log.end.offset - log.at_time.offset
+    return found
 
 
 def _probes(groups: Iterable[str], count: int, everywhere: bool) -> dict[int, str]:
@@ -169,9 +194,9 @@ _USUAL = {
 """Answers about a group that may not exist, from the broker that led its partition a moment ago."""
 
 
-def _cleanup_policy(errors: list[ItemError]) -> Operation[str | None]:
-    found = yield from configs_of(broker_configs.TOPIC, TOPIC, ["cleanup.policy"])
+def _topic_configs(errors: list[ItemError]) -> Operation[dict[str, str | None]]:
+    found = yield from configs_of(broker_configs.TOPIC, TOPIC, ["cleanup.policy", "segment.bytes"])
     if isinstance(found, KgError):
         errors.append(ItemError.of(found, Target(topic=TOPIC)))
-        return None
-    return found.get("cleanup.policy")
+        return {}
+    return found

@@ -22,9 +22,10 @@ from kgtool.queries.doctor.facts import DoctorOptions, Facts, errors_of, gather_
 from kgtool.queries.doctor.finding import KINDS, NOTE, PROBLEM, SEVERITIES, WARNING, Finding
 from kgtool.queries.doctor.members import find_in_members, find_lost, find_piles
 from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
+from kgtool.queries.doctor.offsets_topic import find_in_set_up
 from kgtool.queries.doctor.transactions import find_pending_transactions
 from kgtool.retention import rules as r
-from kgtool.text import DAY_MS, counted, listed
+from kgtool.text import DAY_MS, listed
 
 __all__ = ["KINDS", "SEVERITIES", "DoctorOptions", "Diagnosis", "Finding", "diagnose"]
 
@@ -217,7 +218,7 @@ def find_in_offsets_topic(facts: Facts) -> Iterator[Finding]:
         finding = _of_topic("coordinator-loading", WARNING, facts, numbers, "are being loaded")
         yield finding._replace(broker=broker, detail=f"broker {broker}: {finding.detail}")
     if facts.options.everywhere:
-        yield from _set_up(facts)
+        yield from find_in_set_up(facts)
 
 
 def _of_topic(kind: str, severity: str, facts: Facts, numbers: Sequence[int], what: str) -> Finding:
@@ -227,34 +228,3 @@ def _of_topic(kind: str, severity: str, facts: Facts, numbers: Sequence[int], wh
     evidence = {"partitions": sorted(numbers), "of": topic.size, "not_in_sync": absent}
     one = numbers[0] if len(numbers) == 1 else None
     return Finding(kind, severity, detail, evidence, (), None, TOPIC, one)
-
-
-def _set_up(facts: Facts) -> Iterator[Finding]:
-    """The topic's configuration, which stays as it was created."""
-    topic = facts.brokers.offsets_topic
-    policy = topic.cleanup_policy
-    if policy is not None and policy != "compact":
-        fix = (
-            "kafka-configs.sh",
-            "--alter",
-            "--entity-type",
-            "topics",
-            "--entity-name",
-            TOPIC,
-            "--add-config",
-            "cleanup.policy=compact",
-        )
-        yield Finding(
-            "offsets-not-compacted",
-            PROBLEM,
-            f"cleanup.policy={policy}",
-            {"cleanup_policy": policy},
-            fix,
-            topic=TOPIC,
-        )
-    least = min((len(row.replicas) for row in topic.partitions.values()), default=0)
-    brokers = len(facts.brokers.rules)
-    if least and least < min(3, brokers):
-        detail = f"{counted(least, 'replica')} on {counted(brokers, 'broker')}"
-        evidence = {"replicas": least, "brokers": brokers}
-        yield Finding("offsets-replication", WARNING, detail, evidence, topic=TOPIC)

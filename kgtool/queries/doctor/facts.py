@@ -100,10 +100,12 @@ def gather_facts(
     described, brokers = yield from gather(
         [
             within(
-                describe_offsets(cluster, groups, kinds=kinds, clock=options.clock), GROUPS_SHARE
+                describe_offsets(cluster, groups, kinds=kinds, clock=options.clock, whole=True),
+                GROUPS_SHARE,
             ),
             within(
-                fetch_broker_facts(cluster, groups, everywhere=options.everywhere), GROUPS_SHARE
+                fetch_broker_facts(cluster, groups, options.now_ms, everywhere=options.everywhere),
+                GROUPS_SHARE,
             ),
         ]
     )

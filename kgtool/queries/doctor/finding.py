@@ -49,6 +49,21 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "partition count was changed. Consumers of them start where auto.offset.reset says; kgtool "
         "export saves the old offsets.",
     ),
+    "offsets-not-cleaned": (
+        "brokers that clean no log",
+        "log.cleaner.enable=false: __consumer_offsets grows for ever, and a coordinator reads all "
+        "of it when it starts, before its groups can commit.",
+    ),
+    "offsets-segments": (
+        "__consumer_offsets has segments of an odd size",
+        "Only closed segments are cleaned: huge ones let the log grow, tiny ones cost files and "
+        "memory. Kafka's default is 100 MB.",
+    ),
+    "offsets-growth": (
+        "partitions of __consumer_offsets that grow fast",
+        "Somebody commits far too often (after each record?): the coordinator, its cleaner and its "
+        "next start pay for it.",
+    ),
     "offsets-under-replicated": (
         "partitions of __consumer_offsets with replicas out of sync",
         "If one more broker fails, their groups may stop.",
@@ -69,6 +84,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "before-start": (
         "committed before the start of the log",
         "Records were removed before they were read; auto.offset.reset decides what follows.",
+    ),
+    "uncommitted": (
+        "partitions without a commit, of topics that a group reads",
+        "A consumer starts there where auto.offset.reset says: latest skips what is there already.",
     ),
     "pending-transaction": (
         "transactions that hold back committed offsets",

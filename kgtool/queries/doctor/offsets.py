@@ -10,7 +10,7 @@ from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartiti
 from kgtool.queries.doctor.facts import Facts, is_abandoned
 from kgtool.queries.doctor.finding import PROBLEM, WARNING, Finding, file_name, idle_step
 from kgtool.retention.rules import RULE_COMMIT
-from kgtool.text import counted, moment
+from kgtool.text import counted, listed, moment
 
 Rows = dict[str, list[OffsetRow]]
 """Rows of one group by topic."""
@@ -36,7 +36,8 @@ def _kind(
 ) -> Callable[..., Iterator[Finding]] | None:
     """Choose one finding for an offset: without a subscriber its position does not matter."""
     if row.current_offset is None:
-        return None
+        is_new = row.status == "no-commit" and row.member_id is None
+        return uncommitted if is_new and _records(row) else None
     if row.status == "unknown-topic":
         return topic_gone
     if is_ghost(facts, group, row):
@@ -183,6 +184,25 @@ def ghost_topic(
     if facts.brokers.can_delete_offsets:
         fix = ("kgtool", "delete-offsets", "--group", group.group, "--topic", rows[0].topic)
     yield Finding("ghost-topic", WARNING, detail, evidence, fix, group.group, rows[0].topic)
+
+
+def _records(row: OffsetRow) -> int:
+    return (row.log_end_offset or 0) - (row.log_start_offset or 0)
+
+
+def uncommitted(
+    _facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """The topic has grown, or nothing was read there before the members left."""
+    numbers = [row.partition for row in rows]
+    records = sum(map(_records, rows))
+    what = counted(len(rows), "partition")
+    detail = f"{what} ({listed(numbers, 5)}) with {counted(records, 'record')}"
+    evidence = {"partitions": numbers, "records": records, "members": len(group.members)}
+    # A living group commits there as soon as a member has it.
+    fix = _reset(group, rows, "--to-earliest") if group.is_empty else ()
+    one = numbers[0] if len(numbers) == 1 else None
+    yield Finding("uncommitted", WARNING, detail, evidence, fix, group.group, rows[0].topic, one)
 
 
 _WRONG = {"beyond-end": beyond_end, "before-start": before_start}

@@ -280,7 +280,10 @@ def epoch_group(
 
 def sorted_assignment(parts: Iterable[tuple[str, Iterable[int]]]) -> Assignment:
     """Return topics (or subtopologies) with their partitions (tasks), all in order."""
-    return tuple(sorted((name, tuple(sorted(numbers))) for name, numbers in parts))
+    found: dict[str, set[int]] = {}  # a client may name anything twice
+    for name, numbers in parts:
+        found.setdefault(name, set()).update(numbers)
+    return tuple(sorted((name, tuple(sorted(numbers))) for name, numbers in found.items()))
 
 
 def _assignment(cluster: Cluster, wire: Any) -> Assignment:
@@ -298,16 +301,21 @@ def _name_of(cluster: Cluster, topic_id: UUID) -> str:
 
 def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
     is_consumer = row.protocol_type == "consumer"
+    assigned = [
+        _classic_assignment(member.member_assignment) if is_consumer else None
+        for member in row.members
+    ]
     members = tuple(
         Member(
             member_id=member.member_id,
             instance_id=member.group_instance_id,
             client_id=member.client_id,
             host=member.client_host,
-            assignment=_classic_assignment(member.member_assignment) if is_consumer else (),
+            assignment=assignment or (),
             subscribed=_classic_subscription(member.member_metadata) if is_consumer else None,
+            is_unread=assignment is None and bool(member.member_assignment),
         )
-        for member in row.members
+        for member, assignment in zip(row.members, assigned, strict=True)
     )
     return GroupDescription(
         group=row.group_id,
@@ -320,11 +328,11 @@ def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
     )
 
 
-def _classic_assignment(raw: bytes) -> Assignment:
+def _classic_assignment(raw: bytes) -> Assignment | None:
     try:
         decoded = decode_assignment(raw)
     except KgError:  # also where it is empty; clients may put anything there
-        return ()
+        return None
     return sorted_assignment((row.topic, row.partitions) for row in decoded.assigned_partitions)
 
 

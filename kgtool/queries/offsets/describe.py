@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgtool.client.cluster import Cluster, find_coordinators
+from kgtool.client.cluster import Cluster, ensure_topics, find_coordinators
 from kgtool.client.ops import Operation, gather, grouped, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupOffsets, ItemError, OffsetRow, Target, TopicPartition
@@ -14,7 +14,7 @@ from kgtool.queries.groups.describe import describe_groups, is_subscribed
 from kgtool.queries.groups.list import mark_unlisted
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
-from kgtool.queries.offsets.lag import LogEnds, lag, offset_row, status
+from kgtool.queries.offsets.lag import NONE_LEFT, LogEnds, lag, offset_row, status
 from kgtool.queries.offsets.list_offsets import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class _Options(NamedTuple):
     kinds: dict[str, str] | None
     stable: bool
     clock: Clock | None
+    whole: bool
 
 
 def describe_offsets(
@@ -45,6 +46,7 @@ def describe_offsets(
     committed: bool = False,
     clock: Clock | None = None,
     share: float = 1.0,
+    whole: bool = False,
 ) -> Operation[list[GroupOffsets]]:
     """Describe the offsets of groups, in the order asked; each group carries its own errors.
 
@@ -58,9 +60,10 @@ def describe_offsets(
     :param kinds: group types known from a listing.
     :param committed: measure the lag against the last stable offset.
     :param clock: find the age of the first unread record too (``lag_ms``), by this clock.
+    :param whole: rows too for the partitions without a commit of topics that a group has read.
     :param share: of the time that is left, where something is to be done afterwards.
     """
-    options = _Options(topics, emit, kinds, committed, clock)
+    options = _Options(topics, emit, kinds, committed, clock, whole)
     return (yield from within(_describe(cluster, groups, options), share))
 
 
@@ -108,7 +111,10 @@ def _describe_batch(
 
         committed.update((yield from first_commits(cluster, bare, strict=True)))
     described = yield from mark_unlisted(described, options.kinds, committed)
-    batch = _Batch([_Group(d, committed[d.group], options.topics) for d in described], options)
+    groups_ = [_Group(d, committed[d.group], options.topics) for d in described]
+    if options.whole:
+        yield from _add_uncommitted(cluster, groups_, options.topics)
+    batch = _Batch(groups_, options)
     ends = yield from log_ends(cluster, batch.partitions(), stable=options.stable, emit=batch.learn)
     batch.ends.update(ends)
     beyond = batch.beyond()
@@ -122,6 +128,23 @@ def _describe_batch(
         times = yield from first_unread(cluster, batch.positions(), isolation=isolation)
     batch.finish(times)
     return batch
+
+
+def _add_uncommitted(
+    cluster: Cluster, found: Sequence[_Group], topics: Sequence[TopicSpec] | None
+) -> Operation[None]:
+    """Add the partitions that groups have no commit in, of topics where they have some."""
+    try:
+        yield from ensure_topics(cluster, {name for group in found for name in group.read})
+    except KgError:
+        return  # the ends of their logs will say why
+    for group in found:
+        for topic, numbers in group.read.items():
+            count = len(cluster.topics[topic].leaders)
+            is_prefix = len(numbers) > 1 and numbers == set(range(len(numbers)))
+            if not (group.reads_whole_topics or is_prefix):
+                continue  # standalone commits of partitions that somebody chose
+            group.add([TopicPartition(topic, n) for n in range(count)], topics)
 
 
 class _Batch:
@@ -201,6 +224,28 @@ class _Group:
             self._committed = dict.fromkeys(self.needed, self._unread)
         self._subscribed: dict[str, bool | None] = {}
 
+    @property
+    def read(self) -> dict[str, set[int]]:
+        """The partitions with a commit, by topic."""
+        found: dict[str, set[int]] = {}
+        for topic, number in self._committed if self._unread is None else ():
+            found.setdefault(topic, set()).add(number)
+        return found
+
+    @property
+    def reads_whole_topics(self) -> bool:
+        """Whether its consumers subscribe: then every partition of a topic is theirs."""
+        return self._description.protocol_type == "consumer"
+
+    def add(self, partitions: Iterable[TopicPartition], topics: Sequence[TopicSpec] | None) -> None:
+        """Add rows for partitions that have none."""
+        for partition in partitions:
+            is_asked = topics is None or any(spec.covers(*partition) for spec in topics)
+            if is_asked and partition not in self.needed:
+                self._order.append((partition, None))
+                self.needed.add(partition)
+        self._order.sort(key=lambda each: (each[1] is None, () if each[1] else each[0]))
+
     def beyond(self, ends: Ends) -> list[TopicPartition]:
         known = self._committed
         return [at for at in self.needed if status(known.get(at), ends[at]) == "beyond-end"]
@@ -224,7 +269,9 @@ class _Group:
         unreadable: dict[str, ItemError] = {}  # one error a topic: it is a matter of its ACL
         for partition, position in positions.items():
             written = times.get(position)
-            if isinstance(written, int) and clock is not None:
+            if written == NONE_LEFT:
+                ages[partition] = NONE_LEFT
+            elif isinstance(written, int) and clock is not None:
                 ages[partition] = max(clock() - written, 0)  # a producer's clock may be ahead
             elif isinstance(written, KgError):
                 error = ItemError.of(written, Target(self.name, partition.topic))
@@ -248,7 +295,8 @@ class _Group:
                 ends[partition],
                 member,
                 subscribed[topic],
-                ages.get(partition),
+                None if ages.get(partition) == NONE_LEFT else ages.get(partition),
+                ages.get(partition) == NONE_LEFT,
             )
             yield row if row.error is None else self._with_reason(row, partition, row.error)
 

@@ -8,6 +8,9 @@ from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, ItemError, Member, OffsetRow, Target, TopicPartition
 from kgtool.protocol import codes
 
+NONE_LEFT = -1
+"""Instead of a time lag: only transaction markers, or aborted records, are left to read."""
+
 
 class LogEnds(NamedTuple):
     """Where a partition's log begins and ends; an end is the reason why it isn't known.
@@ -75,6 +78,7 @@ def offset_row(
     member: Member | None,
     subscribed: bool | None,
     lag_ms: int | None = None,
+    has_only_markers: bool = False,
 ) -> OffsetRow:
     """Return one row of ``describe --offsets``.
 
@@ -126,5 +130,6 @@ def offset_row(
             error,
             stable,
             is_pending,
+            has_only_markers,
         ),
     )

@@ -21,6 +21,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.log.fetch import NAMES_VERSION, fetch_calls, fetch_request
+from kgtool.queries.offsets.lag import NONE_LEFT
 from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.records.batch import PREFIX_SIZE, Batch, read_header, read_records
 
@@ -49,8 +50,8 @@ def first_unread(
 ) -> Operation[Times]:
     """Return the timestamp (ms) of the first record that is left to read at each position.
 
-    None where none is left (only markers, or aborted ones with read_committed) or where it has no
-    timestamp; a KgError where the partition can't be read, which takes READ on the topic.
+    ``NONE_LEFT`` where none is left (only markers, or aborted ones with read_committed); None where
+    it has no timestamp; a KgError where the partition can't be read, which takes READ on the topic.
     """
     times: Times = {}
     pending = {position: position.offset for position in dict.fromkeys(positions)}
@@ -62,7 +63,9 @@ def first_unread(
                 times[position] = answer.ms
             elif isinstance(answer, KgError):
                 times[position] = answer
-            elif answer.offset >= position.end or (number and answer.offset <= asked):
+            elif answer.offset >= position.end:
+                times[position] = NONE_LEFT
+            elif number and answer.offset <= asked:
                 times[position] = None
             else:
                 pending[position] = max(answer.offset, asked)
@@ -290,7 +293,7 @@ def times_before(
             break
         times = yield from first_unread(cluster, positions)
         found.update({at.partition: ms for at, ms in times.items() if isinstance(ms, KgError)})
-        known = {at.partition: ms for at, ms in times.items() if isinstance(ms, int)}
+        known = {at.partition: ms for at, ms in times.items() if isinstance(ms, int) and ms >= 0}
         for partition, log in (yield from log_ranges(cluster, known, known)).items():
             if isinstance(log, KgError):
                 found[partition] = log
