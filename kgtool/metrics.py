@@ -16,11 +16,12 @@ Groups = Sequence[tuple[GroupDescription, Sequence[Mapping[str, Any]]]]
 
 
 class Metric(NamedTuple):
-    """A gauge and its samples: labels and value."""
+    """A metric and its samples: labels and value."""
 
     name: str
     help: str
     samples: Sequence[tuple[Mapping[str, Any], float]]
+    kind: str = "gauge"
 
 
 _ROWS = (
@@ -98,6 +99,21 @@ def of_poll(errors: int, now_ms: int) -> Iterator[Metric]:
     )
 
 
+_LOG = (
+    ("offset_commits", "Committed offsets since the exporter began (KIP-496)."),
+    ("offset_expirations", "Offsets that brokers removed because they were due (KIP-496)."),
+    ("offset_deletions", "Offsets that clients deleted, not with their group (KIP-496)."),
+    ("group_completed_rebalances", "Completed rebalances of classic groups (KIP-496)."),
+)
+
+
+def of_log(counts: Mapping[str, int]) -> list[Metric]:
+    """Return the counters of KIP-496, from the tail of ``__consumer_offsets``."""
+    return [
+        Metric(f"kgtool_{key}_total", said, [({}, counts[key])], "counter") for key, said in _LOG
+    ]
+
+
 def of_ghost_topics(groups: Groups) -> Metric:
     """Return the topics with offsets that no member of an active group subscribes to."""
     ghosts = {
@@ -131,7 +147,7 @@ def render(metrics: Iterable[Metric], common: Mapping[str, Any]) -> str:
     lines = []
     for metric in metrics:
         if metric.samples:
-            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} gauge"]
+            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
         for labels, value in metric.samples:
             named = ",".join(f'{k}="{_escaped(v)}"' for k, v in {**common, **labels}.items())
             lines.append(f"{metric.name}{{{named}}} {_number(value)}")

@@ -14,10 +14,13 @@ from kgtool.errors import KgError, unexpected
 from kgtool.metrics import Metric
 from kgtool.model import GroupOffsets, TopicPartition
 from kgtool.net.session import Session
+from kgtool.queries.doctor.denied import is_denied
 from kgtool.queries.doctor.examine import Diagnosis, judge
 from kgtool.queries.doctor.facts import DoctorOptions, Facts, gather_facts
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.commit_times import CommitTimes
+from kgtool.queries.log.expiry import GroupExpiry
+from kgtool.queries.log.tail import LogTail
 from kgtool.retention.generated_names import family
 
 KEPT_INTERVALS = 5
@@ -57,6 +60,20 @@ class Collected(NamedTuple):
     body: bytes
 
 
+class Past:
+    """What one poll leaves to the next: how far the log was read, and when offsets were due."""
+
+    def __init__(self) -> None:
+        self.tail = LogTail()
+        self.expiries: Mapping[str, GroupExpiry] = {}
+
+    def expires_at(self, group: str, at: TopicPartition) -> int | None:
+        """Return when an offset was going to expire, as of the last poll."""
+        known = self.expiries.get(group)
+        found = known.offsets.get(at) if known is not None else None
+        return found.expires_at_ms if found is not None else None
+
+
 class Collector:
     """Collects in a thread of its own; ``parts`` never waits for it.
 
@@ -69,6 +86,7 @@ class Collector:
         self._report = report
         self._last: Collected | None = None
         self._failure: str | None = None
+        self._past = Past()
         self._took_s = 0.0
         self._stop = threading.Event()
 
@@ -90,7 +108,7 @@ class Collector:
     def collect(self) -> None:
         """Poll once. A failure is reported, and keeps the metrics of the last poll."""
         try:
-            self._last = collect(self._settings, self._options)
+            self._last = collect(self._settings, self._options, self._past)
             self._failure = None
         except Exception as caught:  # noqa: BLE001 - the next poll may succeed
             error = caught if isinstance(caught, KgError) else unexpected(caught)
@@ -116,7 +134,7 @@ class Collector:
         return [*body, metrics.render(own, {}).encode()]
 
 
-def collect(settings: Settings, options: Options) -> Collected:
+def collect(settings: Settings, options: Options, past: Past) -> Collected:
     """Collect the metrics of the groups that Kafka's tool lists.
 
     :raises KgError: the cluster can't be reached, or refuses the login.
@@ -126,12 +144,18 @@ def collect(settings: Settings, options: Options) -> Collected:
         listed = session.run(list_groups(session.cluster, complete=True))
         kinds = {n: kind for n, kind in listed.consumer_groups.items() if options.test(n)}
         clock = now_ms if options.time_lag else None
+        unread = session.run(past.tail.advance(session.cluster, past.expires_at))
         doctor = DoctorOptions(at_ms, options.within_ms, True, family, clock=clock)
         facts = session.run(gather_facts(session.cluster, list(kinds), kinds, doctor))
+        past.expiries = facts.expiries.groups
         found = judge(facts)
-        errors = [error.name for error in dict.fromkeys([*listed.errors, *found.errors])]
+        seen = [*listed.errors, *found.errors, *(e for e in unread if not is_denied(e))]
+        errors = [error.name for error in dict.fromkeys(seen)]
         common = {"cluster_id": session.cluster_id or ""}
-    text = metrics.render(_metrics(facts, found, errors, at_ms), common)
+    told = list(_metrics(facts, found, errors, at_ms))
+    if not any(is_denied(error) for error in unread):
+        told += metrics.of_log(past.tail.counts)
+    text = metrics.render(told, common)
     return Collected(at_ms, text.encode())
 
 

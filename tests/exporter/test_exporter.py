@@ -138,6 +138,35 @@ def test_a_scrape_tells_what_describe_tells(
     assert samples["kgtool_errors"][0][1] == 0
 
 
+def test_what_happens_in_the_log_is_counted(
+    exporter: Running, group: str, bootstrap: str, tmp_path: Path
+) -> None:
+    """KIP-496's four, from the tail; other tests commit in the same log, so these are the least."""
+
+    def counts() -> list[float]:
+        samples = exporter.samples()
+        return [samples[f"kgtool_{name}_total"][0][1] for name in NAMES]
+
+    exporter.until_up()
+    before = counts()
+    topic, name = clients.unique("counted"), clients.unique("counting")
+    clients.create_topic(bootstrap, topic, 2)
+    clients.commit(bootstrap, name, {(topic, 0): 0, (topic, 1): 0})
+    at = ("--bootstrap-server", bootstrap)
+    done = kgtool("delete-offsets", "--group", name, "--topic", f"{topic}:1", "--yes", *at)
+    assert done.status == 0, done
+    clients.join(bootstrap, clients.unique("joining"), [topic]).close()
+    least = [2, 0, 1, 1]
+    clients.wait_for(
+        lambda: all(now - was >= n for now, was, n in zip(counts(), before, least, strict=True)),
+        "the counts",
+    )
+    assert "# TYPE kgtool_offset_commits_total counter" in exporter.text()
+
+
+NAMES = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
+
+
 def test_a_probe_takes_the_head_alone(exporter: Running) -> None:
     place = urllib.parse.urlsplit(exporter.url)
     with socket.create_connection((place.hostname, place.port), timeout=10) as probe:
