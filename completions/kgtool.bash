@@ -126,8 +126,8 @@ _kgtool_options() {
             --output --no-color --debug --help ;;
         "analyze") _kgtool_lines \
             --rules --retention --wrote --check-interval --horizon --as-of --out --only \
-            --overwrite --state --rebuild --report --plan --idle --table --bucket \
-            --fail-on --strict --engine --master --conf -b --bootstrap-server \
+            --overwrite --state --rebuild --report --plan --idle --table -g --group \
+            --bucket --fail-on --strict --engine --master --conf -b --bootstrap-server \
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;

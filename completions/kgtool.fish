@@ -626,6 +626,7 @@ complete -c kgtool -n '__kgtool_in "analyze"' -l report -r -F -d 'Write an HTML 
 complete -c kgtool -n '__kgtool_in "analyze"' -l plan -r -F -d 'Write a plan for kgtool cleanup.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l idle -r -f -d 'With --plan: only groups idle this long.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l table -r -f -a 'live removals overdue whatif whatif_families losses groups metrics partitions writers transactions orphans gaps upgrades quality' -d 'Print this table\'s rows: live, removals, overdue, whatif, whatif_families, losses, groups, metrics, partitions, writers, transactions, orphans, gaps, upgrades, quality.'
+complete -c kgtool -n '__kgtool_in "analyze"' -s g -l group -r -f -a '(__kgtool_names groups)' -d 'With --table: only groups whose name matches: * ? [a-z].'
 complete -c kgtool -n '__kgtool_in "analyze"' -l bucket -r -f -d 'Time bucket of the table metrics.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l fail-on -r -f -d 'Exit with status 5 if there is any: overdue, expiring-within=48h, or losses (a scenario removes what was committed again later).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l strict -d 'Fail (status 1) if anything was unreadable.'

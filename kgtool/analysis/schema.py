@@ -81,9 +81,10 @@ LIVE: Final = _columns("""
 
 REMOVALS: Final = _columns("""
     group string, topic string, partition int, removed_at_ms bigint, cause string,
-    expires_at_ms bigint, latency_ms bigint
+    expires_at_ms bigint, latency_ms bigint, offset bigint, commit_timestamp_ms bigint, rule string
 """)
-"""Every tombstone of an offset or a group."""
+"""Every tombstone of an offset or a group; the last three are of the offset that was removed, null
+for a group and where its record is missing."""
 
 QUALITY: Final = _columns("""
     path string, partition int, bytes bigint, records bigint, decoded bigint, skipped bigint,

@@ -280,9 +280,12 @@ EXPLAIN_REMOVAL = machine(
     topic="string?",
     partition="integer?",
     removed_at_ms="integer",
-    cause="string",
+    cause="string?",
     expires_at_ms="integer?",
     latency_ms="integer?",
+    offset="integer?",
+    commit_timestamp_ms="integer?",
+    rule="string?",
 )
 DOCTOR = (
     Column("finding", json="string"),

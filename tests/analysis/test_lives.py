@@ -21,8 +21,10 @@ from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
+from kgtool.analysis.tables import removals
 from kgtool.protocol.plan import encode
 from kgtool.records import Record, control
+from kgtool.retention.audit import audit
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet
 from tests.analysis.writer import CONTROL, TRANSACTIONAL, Raw, batch
@@ -111,6 +113,35 @@ def test_logs_of_all_types(
         write(tmp_path / f"__consumer_offsets-{partition}", entries, rng.choice([0, 0, 400]), rng)
     counts = np.sum([check(folded, monkeypatch) for folded in scenes(tmp_path, rules)], axis=0)
     assert counts[0] > 50, counts
+
+
+@pytest.mark.parametrize("author", ["2.4", "3.8-new", "4.1"])
+def test_what_was_removed(author: str, tmp_path: Path) -> None:
+    """The table has the offset, its commit time and its rule as the audit finds them."""
+    rules, expected, found = SETS[author], [], []
+    types = ALL_TYPES if rules.new_coordinator else ("classic",)
+    for partition in range(6):
+        rng = random.Random(f"removed {author} {partition}")
+        entries = Life(rng, types=types, groups=3).run(60, 12_000).entries
+        entries = [entry._replace(partition=partition) for entry in entries]
+        write(tmp_path / f"__consumer_offsets-{partition}", entries, 0, rng)
+        for row in audit(entries, rules, 60_000):
+            known = row.offset, row.commit_timestamp_ms, row.rule
+            expected.append((row.group, row.topic, row.partition, row.removed_at_ms, *known))
+    for folded in scenes(tmp_path, rules):
+        columns = [
+            "group",
+            "topic",
+            "partition",
+            "removed_at_ms",
+            "offset",
+            "commit_timestamp_ms",
+            "rule",
+        ]
+        table = removals.table(folded, explain_removals(folded)).select(columns)
+        found += [tuple(row.values()) for row in table.to_pylist()]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert len({row[-1] for row in found}) > 3
 
 
 def write(folder: Path, entries: list[Entry], jitter_ms: int, rng: random.Random) -> None:

@@ -110,6 +110,31 @@ def test_a_group_deleted_by_kafkas_own_tool(here: Here, kgtool: Kgtool, outcome:
         cell.says("back, and away again")
 
 
+def test_explain_gives_the_line(here: Here, kgtool: Kgtool) -> None:
+    """What went, with its value, and the command that brings it back, and only that; of a change
+    of kgtool's own the undo."""
+    group, topic = clients.unique("told"), here.topic()
+    commit(here.at, group, {(topic, 0): 3, (topic, 2): 6}, "", 4)
+    before = here.offsets(group)
+    here.tool("--delete", "--group", group)
+    (found,) = kgtool("explain", group).json["results"]
+    values = {(row["partition"], row["offset"]) for row in found["removals"] if row["topic"]}
+    assert values == {(0, 3), (2, 6)}
+    assert {row["rule"] for row in found["removals"] if row["topic"]} == {"commit"}
+    (line,) = [line for line in found["next"] if "recover" in line]
+    assert line == f"kgtool recover {group} --topic {topic}:0,2"
+    for command in ("describe", "lag"):
+        said = kgtool(command, group)
+        assert said.status == 1
+        assert f"kgtool explain {group}" in said.err
+    assert kgtool(*line.split()[1:], "--yes").status == 0
+    assert here.offsets(group) == before
+    assert kgtool("delete", group, "--yes").status == 0
+    (found,) = kgtool("explain", group).json["results"]
+    assert any(line.startswith("kgtool undo ") for line in found["next"])
+    assert not any("recover" in line for line in found["next"])
+
+
 def test_single_offsets_and_what_is_newer(here: Here, kgtool: Kgtool, outcome: Outcome) -> None:
     """Offsets deleted one by one; one was committed since, and stays."""
     group, topic = clients.unique("single"), here.topic()

@@ -35,6 +35,8 @@ class Removals(NamedTuple):
     expires_ms: Ints
     offsets_left: Ints
     """Offsets that the group had just before; of groups' own removals."""
+    rule: Ints
+    """Of an offset that was stored: index into ``rules.RULES``; else -1."""
 
     @property
     def of_group(self) -> Bools:
@@ -61,6 +63,7 @@ def explain_removals(folded: FoldedLog) -> Removals:
         cause=np.full(size, -1),
         expires_ms=np.full(size, NONE),
         offsets_left=np.full(size, NONE),
+        rule=np.full(size, -1),
     )
     found = found.only(np.lexsort((found.position, found.group)))
     return _with_causes(folded, found) if size else found
@@ -73,6 +76,7 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     left, pending, cleared = group_contents(folded, found.group, found.position, found.at_ms)
     write = codes(found.group, found.at_ms)
     cause, expires = np.full((2, len(state)), NONE)
+    rule = np.full(len(state), -1)
     row = found.row[offsets]
     verdicts = folded.verdicts(row, state[offsets])
     was_due = (verdicts.due_ms != NONE) & (verdicts.due_ms <= found.at_ms[offsets])
@@ -81,7 +85,7 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
         np.where(was_due, EXPIRED, EXPLICIT),
         np.where(past.pending[row], EXPLICIT, -1),
     )
-    expires[offsets] = verdicts.expires_ms
+    expires[offsets], rule[offsets] = verdicts.expires_ms, verdicts.rule
     group, had = states.groups.at(state), any_of(write, offsets)
     by_check = rc.may_go(rules, group, left=left, pending=pending > 0, had=had)
     of_known = np.where(by_check, GROUP_EMPTY, EXPLICIT)
@@ -100,6 +104,7 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
         cause=np.where(by_hand, EXPLICIT, cause),
         expires_ms=np.where(by_hand & of_group, NONE, expires),
         offsets_left=left,
+        rule=rule,
     )
 
 

@@ -11,6 +11,7 @@ from kgtool.analysis import missing_data
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, decode_texts, ints
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
+from kgtool.retention.rules import RULES
 
 FEWEST, MOMENTS = 10, 3
 """Early removals of one age, and different times of them, that are no accident."""
@@ -84,6 +85,9 @@ def table(folded: FoldedLog, found: Removals) -> Any:
         # An aborted commit looks like one that was not due when the offset was removed.
         blind |= _may_be_transactional(folded)[found.group] & (found.cause == EXPLICIT)
     hidden = np.full(len(found.key), bool(missing & missing_data.TIMES))
+    stored = np.append(folded.history.stored, -1)[found.row]
+    there, commits = stored >= 0, log.offsets
+    dated = there & (not missing & missing_data.COMMIT_TIMES)
     return folded.table(
         "removals",
         {
@@ -93,6 +97,9 @@ def table(folded: FoldedLog, found: Removals) -> Any:
             "cause": decode_texts(np.where(blind, -1, found.cause), CAUSES),
             "expires_at_ms": np.where(blind, NONE, found.expires_ms),
             "latency_ms": np.where(blind, NONE, latency(found)),
+            "offset": pa.array(np.append(commits.offset, 0)[stored], mask=~there),
+            "commit_timestamp_ms": pa.array(np.append(commits.commit_ms, 0)[stored], mask=~dated),
+            "rule": decode_texts(np.where(blind, -1, found.rule), RULES),
         },
     )
 

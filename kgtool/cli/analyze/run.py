@@ -204,7 +204,7 @@ def _write_outputs(
         output.failed(_failure(sentence(file)))
     _warn_early(output, analysis)
     if options["table"]:
-        put_table(analysis, options["table"], output)
+        put_table(analysis, options["table"], output, options["group"])
     report = None if options["report"] is None else facts.collect(analysis, output.cluster_id)
     if not options["table"]:
         _put_summary(analysis, output, report and report["summary"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import translate
+from itertools import islice
 from typing import Any
 
 from kgtool.analysis import schema
@@ -11,6 +14,7 @@ from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import NAME, PLAIN, Column, Row
+from kgtool.errors import UsageError
 from kgtool.text import escape
 
 SHOWN_ROWS = 100
@@ -60,14 +64,38 @@ _IMPORTANT = (
 _BUCKET = {"bucket_ms": "bucket_start_ms"}
 
 
-def put_table(analysis: Any, name: str, output: Output) -> None:
-    """Put out all rows in the formats for programs, the first ones as text."""
+def check_group(name: str | None, glob: str | None) -> None:
+    """Refuse ``--group`` for nothing, and for a table that has no groups.
+
+    :raises UsageError: so.
+    """
+    if glob is None:
+        return
+    having = [table for table, one in schema.TABLES.items() if "group" in dict(one.columns)]
+    if name not in having:
+        what = "takes --table" if name is None else f"is for tables with groups, not {name}"
+        raise UsageError(f"--group {what}: {', '.join(having)}.")
+
+
+def put_table(analysis: Any, name: str, output: Output, group: str | None = None) -> None:
+    """Put out all rows in the formats for programs, the first ones as text.
+
+    :param group: only groups whose name matches this glob.
+    """
     kinds = dict(schema.TABLES[name].columns)
+
+    def chosen(order: list[str], most: int | None = None) -> Iterator[dict[str, Any]]:
+        if group is None:
+            return iter(analysis.rows(name, order, *(() if most is None else (most,))))
+        matches = re.compile(translate(group)).match
+        found = (row for row in analysis.rows(name, order) if matches(row["group"] or ""))
+        return islice(found, most)
+
     output.begin(list(kinds), output.cluster_id)
     keys = [name for name in (*_ORDER, *_TIES) if name in kinds]
     order = ["group", *keys] if "group" in keys else keys
     if output.is_text:
-        rows = list(analysis.rows(name, order, SHOWN_ROWS + 1))
+        rows = list(chosen(order, SHOWN_ROWS + 1))
         if "bucket_start_ms" not in kinds:  # bucket_ms is the moment then, not a span
             kinds, *rows = (
                 {_BUCKET.get(key, key): value for key, value in each.items()}
@@ -79,7 +107,7 @@ def put_table(analysis: Any, name: str, output: Output) -> None:
         if len(rows) > SHOWN_ROWS:
             output.note(f"Only the first {SHOWN_ROWS} rows: -o ndjson, or --out DIR, gives all.")
         return
-    for row in analysis.rows(name, order):
+    for row in chosen(order):
         output.row(row)
         if output.reader_gone:
             break

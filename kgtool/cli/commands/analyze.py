@@ -85,6 +85,7 @@ from kgtool.retention.rules import RULE_SETS
 @option(
     "--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.", type=OneOf(tuple(TABLES))
 )
+@option("--group", "GLOB", "With --table: only groups whose name matches: * ? [a-z].")
 @option(
     "--bucket",
     "DURATION",
@@ -206,7 +207,9 @@ def _check_targets(options: dict[str, Any]) -> None:
     """Refuse outputs that can't be written, before anything is computed."""
     from kgtool.analysis.report import html_page
     from kgtool.analysis.tables_out import check_folder
+    from kgtool.cli.analyze.table import check_group
 
+    check_group(options["table"], options["group"])
     if options["only"] and options["out"] is None:
         raise UsageError("--only needs --out DIR.")
     if options["rebuild"] and options["state"] is None:

@@ -350,13 +350,19 @@ def _past(found: Explanation, width: int | None) -> str:
     columns = (
         Column("at", "REMOVED-AT"),
         Column("what", "WHAT", NAME),
+        Column("offset", "OFFSET"),
+        Column("committed", "COMMITTED-AT", spare=2),
         Column("cause", "WHY", NAME),
+        Column("rule", "RULE", spare=1),
     )
     rows = [
         {
             "at": moment(row.removed_at_ms),
             "cause": CAUSES[row.cause],
-            "what": "the group" if row.topic is None else f"{row.topic}-{row.partition}",
+            "what": "the group" if row.topic is None else f"{row.topic}:{row.partition}",
+            "offset": row.offset,
+            "committed": None if row.stored is None else moment(row.commit_timestamp_ms or 0),
+            "rule": row.rule,
         }
         for row in reversed(past.removals)
     ]

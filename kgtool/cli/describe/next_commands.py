@@ -10,10 +10,13 @@ from kgtool.changes.explain import Explanation
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import DONE, INTERRUPTED
 from kgtool.cli.describe.findings import FixConnection, fix_of
+from kgtool.client.ops import grouped
+from kgtool.model import TopicPartition
 from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
+from kgtool.retention.audit import Removal
 
 Quote = Callable[[str], str]
 
@@ -35,6 +38,8 @@ def next_commands(
     commands = [_allow(*acl[:3], quote) for acl in found.missing]
     if undo is not None:
         commands.append(f"kgtool undo {quote(undo)}")
+    elif lost := lost_offsets(found):
+        commands.append(_recover(lost, name, quote))
     if not found.exists:
         commands += _of_absent(found, name, undo)
     else:
@@ -71,8 +76,25 @@ def _of_absent(found: Explanation, name: str, undo: str | None) -> list[str]:
         return []
     if not found.was_there:
         return ["kgtool list"]
-    reset = f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create"
-    return ["kgtool history", reset]
+    return []
+
+
+def lost_offsets(found: Explanation) -> list[Removal]:
+    """Return the last removal of each partition that has no offset now, where its value is known.
+
+    What expired or went with a topic, and what a client deleted: the log tells no difference.
+    """
+    last: dict[TopicPartition, Removal] = {}
+    for row in found.past.removals if found.past is not None else ():
+        if row.topic is not None and row.stored is not None:
+            last[TopicPartition(row.topic, row.partition or 0)] = row
+    return [row for at, row in sorted(last.items()) if at not in found.committed and found.is_read]
+
+
+def _recover(lost: Iterable[Removal], name: str, quote: Quote) -> str:
+    topics = grouped((str(row.topic), str(row.partition)) for row in lost)
+    specs = (" --topic " + quote(f"{topic}:{','.join(p)}") for topic, p in topics.items())
+    return f"kgtool recover {name}{''.join(specs)}"
 
 
 def _of_empty(found: Explanation, name: str) -> list[str]:

@@ -11,7 +11,10 @@ from kgtool.errors import KgError
 from kgtool.model import ItemError
 from kgtool.net.session import Session
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
-from kgtool.text import escape
+from kgtool.text import escape, shell_word
+
+_POINT_TO_EXPLAIN = ("describe", "lag")
+"""Commands that say where the past of a group that does not exist is."""
 
 
 class UnknownNames:
@@ -31,7 +34,10 @@ class UnknownNames:
         is_group = error.code == GROUP_ID_NOT_FOUND
         name = error.target.group if is_group else error.target.topic
         near = nearest(name or "", self._groups if is_group else self._topics)
-        return None if near is None else f"Did you mean {escape(near)}?"
+        said = [] if near is None else [f"Did you mean {escape(near)}?"]
+        if is_group and name and self._output.command in _POINT_TO_EXPLAIN:
+            said.append(f"If it was there once: kgtool explain {shell_word(name)}")
+        return " ".join(said) or None
 
     @cached_property
     def _groups(self) -> list[str]:
