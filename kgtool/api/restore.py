@@ -15,6 +15,7 @@ from kgtool.api.connection import AdminConnection, warn
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
+from kgtool.held import HeldFile, hold
 from kgtool.model import ItemError
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class RestoreMethods(AdminConnection):
         with self._long_session() as session:
             if not (force or other_cluster):
                 way_on = "other_cluster goes on anyway"
-                from_journal.check_cluster(found.path, found.cluster_id, session.cluster_id, way_on)
+                from_journal.check_cluster(found.file, found.cluster_id, session.cluster_id, way_on)
             with self._change(
                 session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
             ) as change:
@@ -242,7 +243,7 @@ class RestoreMethods(AdminConnection):
         from kgtool.changes.restore.diff import GroupFile, compare
         from kgtool.changes.snapshot import read_groups
 
-        file = GroupFile(Path(path))
+        file = GroupFile(hold(path))
         names = list(file.groups)
         rows: list[DiffRow] = []
         with self._long_session() as session:
@@ -262,18 +263,18 @@ def _undo(
     from kgtool.changes.journal import history
     from kgtool.changes.restore import from_journal
 
-    warnings, damage = from_journal.not_covered(entry.path)
+    warnings, damage = from_journal.not_covered(entry.file)
     for warning in warnings:
         warn(warning)
-    if history.is_about_configs(entry.path):
-        configs = _undo_configs(session, change, entry.path, policy.force, dry_run)
+    if history.is_about_configs(entry.file):
+        configs = _undo_configs(session, change, entry.file, policy.force, dry_run)
         return Undone(entry.id, [], configs, damage)
-    desired_groups = partial(from_journal.desired_groups, entry.path)
+    desired_groups = partial(from_journal.desired_groups, entry.file)
     return Undone(entry.id, _restore(session, change, desired_groups, policy, dry_run), {}, damage)
 
 
 def _undo_configs(
-    session: Session, change: Change, journal: Path, force: bool, dry_run: bool
+    session: Session, change: Change, journal: Path | HeldFile, force: bool, dry_run: bool
 ) -> dict[tuple[str, str], ItemError | None]:
     from kgtool.changes.groups.config_plan import apply as change_configs
     from kgtool.changes.groups.config_plan import check as check_configs

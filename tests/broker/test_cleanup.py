@@ -165,6 +165,39 @@ def test_two_hundred_of_three_hundred_there_and_back(
     assert described() == table
 
 
+def test_what_an_undo_brought_back_is_not_done_before(scene: Callable[[int], Scene]) -> None:
+    """Kind: an older run's word is taken for what the cluster has now.
+
+    Siblings: deleted groups, deleted offsets, rebuilt groups; the same plan with other values.
+    """
+    here = scene(3)
+    whole, single, rebuilt = here.groups
+    path = here.plan()
+    document = load(path)
+    items = {item["group"]: item for item in document["items"]}
+    items[single] |= {"action": "delete-offsets", "offsets": items[single]["offsets"][:1]}
+    first, second = items[rebuilt]["offsets"]
+    items[rebuilt] |= {"action": "rebuild-group", "offsets": [first], "keep": [second]}
+    path.write_text(json.dumps(document))
+    before = here.offsets()
+    done = here.apply(path)
+    assert statuses(done) == {whole: "deleted", single: "deleted", rebuilt: "rebuilt"}, done.err
+    assert set(statuses(here.apply(path)).values()) == {"done-before"}
+    assert here.undo().status == 0
+    assert here.offsets() == before
+    again = here.apply(path)
+    assert again.status == 1, again.err
+    assert set(statuses(again).values()) == {"skipped"}
+    assert again.err.count("This plan deleted it before, and") == 3
+    assert here.offsets() == before
+    # The same places with other values are another item: it is looked at anew.
+    items[single]["offsets"][0]["offset"] += 7
+    path.write_text(json.dumps(document))
+    other = here.apply(path)
+    assert f"group {single}: Somebody has committed since" in other.err
+    assert here.offsets() == before
+
+
 def test_what_a_plan_says(scene: Callable[[int], Scene]) -> None:
     here = scene(3)
     item = load(here.plan())["items"][1]

@@ -5,7 +5,7 @@ For the command and the Python API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +25,20 @@ from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import fetch_metadata
+from kgtool.client.ops import cut
 from kgtool.errors import ConfigError, KgError
-from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.model import (
+    CommittedOffset,
+    GroupDeletion,
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+)
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.commit_times import commit_times
 from kgtool.queries.log.reader import LogReader
+from kgtool.queries.offsets.fetch import Committed, fetch_committed
 
 GROUPS_AT_ONCE = 250
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
@@ -112,35 +121,41 @@ class PlanRun:
 
         :param results: what earlier runs have finished (``PlanProgress.results``).
         """
-        recreated = self._recreated_groups(results)
+        returned = self._returned(results)
         left: list[PlanItem] = []
         done: list[ItemResult] = []
         for item in self.plan.items:
-            result = _earlier_result(item, results, recreated)
+            result = _earlier_result(item, results, returned)
             if result is None:
                 left.append(item)
             else:
                 done.append(result)
         return left, done
 
-    def _recreated_groups(self, results: Mapping[str, str]) -> dict[str, ItemError | None]:
-        """Find groups that earlier runs have deleted and that exist again, as after an undo.
+    def _returned(self, results: Mapping[str, str]) -> dict[str, ItemError]:
+        """Find what earlier runs have removed and that exists again, as after an undo, by group."""
+        done = [item for item in self.plan.items if results.get(item.key) in _FINISHED]
+        whole = {item.group for item in done if item.action == DELETE_GROUP}
+        found = self._recreated_groups(whole) if whole else {}
+        for part in cut([item for item in done if item.group not in whole], GROUPS_AT_ONCE):
+            reading = fetch_committed(self.session.cluster, [item.group for item in part])
+            committed = self.session.run(reading)
+            for item in part:
+                error = _offsets_again(item, committed[item.group])
+                if error is not None:
+                    found[item.group] = error
+        return found
 
-        The errors: it is unknown whether the group exists.
-        """
-        deleted = {i.group for i in self.plan.items if results.get(i.key) == "deleted"}
-        if not deleted:
-            return {}
+    def _recreated_groups(self, deleted: Collection[str]) -> dict[str, ItemError]:
+        """Find groups that exist again, or of which that is unknown."""
         listing = self.session.run(list_groups(self.session.cluster))
-        recreated: dict[str, ItemError | None] = dict.fromkeys(
-            deleted & {row.group for row in listing.groups}
-        )
+        exist = {row.group for row in listing.groups}
+        found = {group: _again(group, "it exists") for group in deleted if group in exist}
         for error in listing.errors[:1]:  # its groups are missing in the listing
-            said = "This plan deleted it before; whether it exists again is unknown: "
-            for group in deleted - recreated.keys():
+            for group in set(deleted) - exist:
                 target = error.target._replace(group=group)
-                recreated[group] = error._replace(target=target, message=said + error.message)
-        return recreated
+                found[group] = error._replace(target=target, message=_UNKNOWN + error.message)
+        return found
 
     def check_log(self, items: Sequence[PlanItem]) -> None:
         """Read the log before the question, and warn where it can't be read.
@@ -179,26 +194,43 @@ class PlanRun:
         return results
 
 
+_FINISHED = ("deleted", "rebuilt", "gone")
+_UNKNOWN = "This plan deleted it before; whether it exists again is unknown: "
+
+
+def _again(group: str, what: str) -> ItemError:
+    said = f"This plan deleted it before, and {what} again."
+    hint = "It is left alone; a new plan would include it."
+    return ItemError(Target(group=group), None, verify.CHANGED, said, hint)
+
+
+def _offsets_again(item: PlanItem, committed: Committed | KgError) -> ItemError | None:
+    """Return the error of offsets that were deleted and exist again, or may exist."""
+    values: list[CommittedOffset | KgError] = []
+    if isinstance(committed, KgError):
+        values = [committed]
+    else:
+        values = [committed[offset.at] for offset in item.offsets if offset.at in committed]
+    for value in values:
+        if isinstance(value, KgError):
+            error = ItemError.of(value, Target(group=item.group))
+            return error._replace(message=_UNKNOWN + error.message)
+        if value.offset is not None:
+            return _again(item.group, "offsets of it exist")
+    return None
+
+
 def _earlier_result(
-    item: PlanItem, results: Mapping[str, str], recreated: Mapping[str, ItemError | None]
+    item: PlanItem, results: Mapping[str, str], returned: Mapping[str, ItemError]
 ) -> ItemResult | None:
     if not item.changes:
         return ItemResult(item, "waiting")
-    if item.group in recreated and item.action == DELETE_GROUP:
-        unknown = recreated[item.group]
-        if unknown is not None:
-            return ItemResult(item, "failed", unknown)
-        error = ItemError(
-            Target(group=item.group),
-            None,
-            "CHANGED_MEANWHILE",
-            "This plan deleted it before, and it exists again.",
-            "It is left alone; a new plan would include it.",
-        )
-        return ItemResult(item, "skipped", error)
-    if results.get(item.key) in ("deleted", "rebuilt", "gone"):
+    if results.get(item.key) not in _FINISHED:
+        return None
+    error = returned.get(item.group)
+    if error is None:
         return ItemResult(item, "done-before")
-    return None
+    return ItemResult(item, "skipped" if error.name == verify.CHANGED else "failed", error)
 
 
 class Batch:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup.facts import TimesOf
-from kgtool.errors import ConfigError, KgError, readable
+from kgtool.errors import ConfigError, KgError
+from kgtool.held import SILENT_MS, NotText, hold
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 
@@ -32,15 +33,14 @@ class KnownTime(NamedTuple):
 KnownTimes = dict[str, dict[TopicPartition, KnownTime]]
 
 
-def read_file(path: Path) -> KnownTimes:
+def read_file(path: Path, timeout_ms: int | None = SILENT_MS) -> KnownTimes:
     """Read a file of JSON or NDJSON.
 
     :raises ConfigError: it can't be read, or has something else in it.
     """
     try:
-        with readable(path):
-            text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+        text = hold(path, timeout_ms).text()
+    except NotText as error:
         raise _not_live(path) from error
     return from_rows(path, _rows(path, text))
 

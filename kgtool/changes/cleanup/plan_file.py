@@ -100,8 +100,8 @@ class PlanItem(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its identity, which does not depend on the order of the plan."""
-        parts = [*(tuple(o.at) for o in self.offsets), "/", *(tuple(o.at) for o in self.keep)]
+        """Its identity: all that it changes, in whatever place of the plan it stands."""
+        parts = [[offset[:6] for offset in each] for each in (self.offsets, self.keep)]
         text = json.dumps([self.action, self.group, parts])
         return sha256(text.encode()).hexdigest()[:16]
 

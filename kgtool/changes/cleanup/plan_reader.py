@@ -19,22 +19,24 @@ from kgtool.changes.cleanup.plan_file import (
     PlanItem,
     PlannedOffset,
 )
-from kgtool.errors import ConfigError, readable
+from kgtool.errors import ConfigError
+from kgtool.held import SILENT_MS, NotText, hold
 
 
 class BadPlan(ConfigError):
     """A plan that can't be applied as it stands."""
 
 
-def read(path: Path) -> CleanupPlan:
+def read(path: Path, timeout_ms: int | None = SILENT_MS) -> CleanupPlan:
     """Read a plan.
 
+    :param timeout_ms: how long a pipe may be silent.
     :raises BadPlan: it is not a plan, or has an error; line and item are named.
     """
+    file = hold(path, timeout_ms)
     try:
-        with readable(path):
-            text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+        text = file.text()
+    except NotText as error:
         raise _no_plan(path, "it is not UTF-8 text") from error
     try:
         head, found = _parse(text)

@@ -26,6 +26,7 @@ from kgtool.changes.journal.journal import (
 )
 from kgtool.changes.journal.jsonl import (
     Malformed,
+    Source,
     at_line,
     groups,
     number,
@@ -35,6 +36,7 @@ from kgtool.changes.journal.jsonl import (
 )
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import ConfigError, KgError, readable
+from kgtool.held import HeldFile
 from kgtool.protocol.codes import is_refusal
 
 TAIL_BYTES = 64 * 1024
@@ -63,6 +65,8 @@ class JournalEntry(NamedTuple):
     bootstrap_server: str | None
     """The address and the context that were used."""
     context: str | None
+    file: Source
+    """Its content: ``path``, or as it was held."""
 
 
 def entries(folder: Path, problem: Callable[[KgError], None]) -> list[JournalEntry]:
@@ -135,21 +139,23 @@ def last(found: Iterable[JournalEntry], cluster_id: str | None) -> JournalEntry:
     )
 
 
-def read_entry(path: Path) -> JournalEntry:
+def read_entry(path: Path, held: HeldFile | None = None) -> JournalEntry:
     """Read the first line and the end of a journal.
 
+    :param held: its content, if it was read already.
     :raises ConfigError: it is not a journal, or one of a newer kgtool.
     """
-    header = _header(path)
+    file: Source = held or path
+    header = read_header(file)
     with readable(path):
-        is_locked = _is_locked(path)
-        marks = _tail(path)
+        is_locked = path.is_file() and _is_locked(path)
+        marks = _tail(file)
     ends = [mark for mark in marks if mark.get("kind") == "end"]
     if ends:
         counts = ends[-1]
         state = DONE if counts.get("state") == DONE else INTERRUPTED
     else:
-        counts = readable_extent(path)._asdict()
+        counts = readable_extent(file)._asdict()
         state = RUNNING if is_locked else INTERRUPTED
     for mark in marks:
         if mark.get("kind") == "undone":
@@ -168,7 +174,10 @@ def read_entry(path: Path) -> JournalEntry:
             state,
             header,
             _known(header, "sequence", int) or 0,
-            *(_known(header, key, str) for key in ("undoes", "bootstrap_server", "context")),
+            _known(header, "undoes", str),
+            _known(header, "bootstrap_server", str),
+            _known(header, "context", str),
+            file,
         )
     except (KeyError, ValueError) as error:
         raise Malformed(f"{path} is not a kgtool journal: {error}.") from error
@@ -179,7 +188,11 @@ def _known(header: dict[str, Any], key: str, kind: type) -> Any:
     return header[key] if isinstance(header.get(key), kind) else None
 
 
-def _header(path: Path) -> dict[str, Any]:
+def read_header(path: Source) -> dict[str, Any]:
+    """Read the first line of a journal.
+
+    :raises ConfigError: it is not a journal, or one of a newer kgtool.
+    """
     lines = records(path)
     try:
         _, header = next(lines, (0, {}))
@@ -205,7 +218,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _tail(path: Path) -> list[dict[str, Any]]:
+def _tail(path: Source) -> list[dict[str, Any]]:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL_BYTES))
@@ -225,7 +238,7 @@ class ReadableExtent(NamedTuple):
     """Whether changes behind the damage were made, and can't be undone."""
 
 
-def readable_extent(path: Path) -> ReadableExtent:
+def readable_extent(path: Source) -> ReadableExtent:
     """Find how far a journal can be read.
 
     :raises ConfigError: it can't be read at all.
@@ -253,14 +266,14 @@ class Damaged(KgError):
     name = "JOURNAL_DAMAGED"
 
 
-def _damage(path: Path, line: int) -> Damaged:
+def _damage(path: Source, line: int) -> Damaged:
     return Damaged(
         f"The journal {path} is damaged from line {line} on; what stands before is used.",
         hint="A full disk or a crash does this.",
     )
 
 
-def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _whole_records(path: Source) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read a journal up to the first damage (see ``readable_extent``)."""
     return records(path, lambda _: None)
 
@@ -279,7 +292,7 @@ class FailedItems(NamedTuple):
     offsets: frozenset[tuple[str, str, int]]
 
 
-def failed_items(path: Path) -> FailedItems:
+def failed_items(path: Source) -> FailedItems:
     """Read the items that certainly failed."""
     names: set[str] = set()
     single: set[tuple[str, str, int]] = set()
@@ -302,7 +315,7 @@ def _has_failed(record: dict[str, Any]) -> bool:
     return isinstance(code, int) and is_refusal(code)
 
 
-def changed_groups(path: Path) -> Iterator[GroupChange]:
+def changed_groups(path: Source) -> Iterator[GroupChange]:
     """Read the groups that an action was about to change, as far as its journal was ready.
 
     Records after the last ``ready`` were incomplete: no request had been sent for them.
@@ -310,7 +323,7 @@ def changed_groups(path: Path) -> Iterator[GroupChange]:
     yield from islice(groups(path, _whole_records(path)), readable_extent(path).groups)
 
 
-def hidden_offsets(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]:
+def hidden_offsets(path: Source) -> Iterator[tuple[str, Mapping[str, int] | None]]:
     """Yield groups with offsets that are not in a journal: their number by topic, or None where
     they are unknown."""
     for _, record in _whole_records(path):
@@ -318,14 +331,14 @@ def hidden_offsets(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]
             yield str(record.get("group")), record.get("hidden")
 
 
-def is_about_configs(path: Path) -> bool:
+def is_about_configs(path: Source) -> bool:
     """Whether an action changed configs of groups."""
     kinds = (record.get("kind") for _, record in _whole_records(path))
     next(kinds, None)
     return next(kinds, None) == "config"
 
 
-def changed_configs(path: Path) -> list[ConfigChange]:
+def changed_configs(path: Source) -> list[ConfigChange]:
     """Read the configs that an action was about to change, as far as its journal was ready.
 
     :raises ConfigError: a line lacks something or has something of the wrong type.

@@ -15,12 +15,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.errors import ConfigError, readable
+from kgtool.held import HeldFile
 from kgtool.json_rows import RowTemplate
 from kgtool.model import CommittedOffset, TopicPartition
+
+Source: TypeAlias = "Path | HeldFile"
+"""A file to read; ``str`` is its name."""
 
 ABSENT = "absent"
 """The ``after`` of an offset that is going to be deleted."""
@@ -103,7 +107,7 @@ class Malformed(ConfigError):
 
 
 @contextmanager
-def at_line(path: Path, line: int) -> Iterator[None]:
+def at_line(path: Source, line: int) -> Iterator[None]:
     """Add the line to errors about missing fields and wrong types."""
     try:
         yield
@@ -114,7 +118,7 @@ def at_line(path: Path, line: int) -> Iterator[None]:
 
 
 def records(
-    path: Path, damaged: Callable[[Malformed], None] | None = None
+    path: Source, damaged: Callable[[Malformed], None] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the lines of a file with their numbers, up to a torn last line.
 
@@ -145,7 +149,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[GroupChange]:
+def groups(path: Source, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[GroupChange]:
     """Read groups with their offsets; lines of other kinds are skipped.
 
     :raises ConfigError: a line lacks something or has something of the wrong type.

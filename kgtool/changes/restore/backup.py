@@ -35,7 +35,8 @@ from kgtool.changes.snapshot import GroupChange, GroupImage, read_groups
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.durable import sync
-from kgtool.errors import ConfigError, KgError, UsageError, readable
+from kgtool.errors import ConfigError, KgError, UsageError
+from kgtool.held import SILENT_MS, HeldFile, hold
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.queries.groups.describe import without_commits
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
@@ -223,7 +224,7 @@ def _with_times(
 class Backup(NamedTuple):
     """A backup that is complete, by its first and its last line."""
 
-    path: Path
+    file: HeldFile
     cluster_id: str | None
     header: Mapping[str, Any]
     group_count: int
@@ -236,47 +237,53 @@ class Backup(NamedTuple):
         :raises ConfigError: a line can't be parsed, or the counts of the last line differ.
         """
         found = offsets = 0
-        for recorded in groups(self.path, records(self.path)):
+        for recorded in groups(self.file, records(self.file)):
             found += 1
             offsets += len(recorded.image.offsets)
             yield recorded
         if (found, offsets) != (self.group_count, self.offset_count):
             raise ConfigError(
-                f"{self.path} has {found} groups with {offsets} offsets, but its last line counts "
+                f"{self.file} has {found} groups with {offsets} offsets, but its last line counts "
                 f"{self.group_count} with {self.offset_count}: something is missing, or was "
                 "added without being counted."
             )
 
 
-def open_backup(path: Path) -> Backup:
-    """Read the first and the last line of a backup.
+def open_backup(path: Path, timeout_ms: int | None = SILENT_MS) -> Backup:
+    """Read a backup, and hold its content.
 
+    :param timeout_ms: how long a pipe may be silent.
     :raises ConfigError: it is not a backup, was cut off, or was written by a newer kgtool.
     """
+    return of_file(hold(path, timeout_ms))
+
+
+def of_file(file: HeldFile) -> Backup:
+    """Read the first and the last line of a backup (ConfigError)."""
     try:
-        _, header = next(records(path), (0, {}))
+        _, header = next(records(file), (0, {}))
     except Malformed as error:
-        raise Malformed(f"{path} is not a kgtool backup.") from error
+        raise Malformed(f"{file} is not a kgtool backup.") from error
     version = header.get("kgtool_backup")
     if header.get("kind") != "backup" or not isinstance(version, int):
         hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None
-        raise ConfigError(f"{path} is not a kgtool backup.", hint=hint)
+        raise ConfigError(f"{file} is not a kgtool backup.", hint=hint)
     if version > VERSION:
-        raise ConfigError(f"{path} was written by a newer kgtool (format {version}).")
-    end = _end(path)
+        raise ConfigError(f"{file} was written by a newer kgtool (format {version}).")
+    end = _end(file)
     try:
         cluster_id = typed(header, "cluster_id", str, none=True)
         counts = [typed(end, name, int) for name in ("groups", "offsets", "errors")]
     except (KeyError, ValueError) as error:
-        raise Malformed(f"{path} is not whole: the backup was cut off before its end.") from error
-    return Backup(path, cluster_id, header, *counts)
+        raise Malformed(f"{file} is not whole: the backup was cut off before its end.") from error
+    return Backup(file, cluster_id, header, *counts)
 
 
-def _end(path: Path) -> dict[str, Any]:
-    with readable(path), path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - TAIL_BYTES))
-        lines = file.read().split(b"\n")
+def _end(file: HeldFile) -> dict[str, Any]:
+    with file.open() as opened:
+        size = opened.seek(0, os.SEEK_END)
+        opened.seek(max(0, size - TAIL_BYTES))
+        lines = opened.read().split(b"\n")
     record = record_of(next((line for line in reversed(lines) if line.strip()), b"")) or {}
     return record if record.get("kind") == "end" else {}
 

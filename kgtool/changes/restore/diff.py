@@ -7,10 +7,9 @@ a few hundred groups at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from kgtool.changes.journal.jsonl import Malformed, groups, record_of
+from kgtool.changes.journal.jsonl import Malformed, Source, groups, record_of
 from kgtool.changes.snapshot import GroupChange, OffsetImage
 from kgtool.errors import readable
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
@@ -89,7 +88,7 @@ class GroupFile:
     :raises ConfigError: the file can't be read or holds no groups of kgtool.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Source) -> None:
         self.path = path
         self.groups: dict[str, tuple[int, int]] = {}
         """Byte and line number of each group."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from kgtool.changes.groups.config_plan import ConfigItem, compare
 from kgtool.changes.groups.configs import describe_group_configs
@@ -22,6 +21,7 @@ from kgtool.changes.journal.journal import (
     ConfigChange,
     mark,
 )
+from kgtool.changes.journal.jsonl import Source
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -68,7 +68,7 @@ def check(entry: JournalEntry, cluster_id: str | None, *, force: bool = False) -
 
 
 def check_cluster(
-    path: Path, then: str | None, now: str | None, way_on: str = "--force goes on anyway"
+    path: Source, then: str | None, now: str | None, way_on: str = "--force goes on anyway"
 ) -> None:
     """Check the cluster of a file.
 
@@ -82,7 +82,7 @@ def check_cluster(
         )
 
 
-def desired_groups(path: Path) -> Iterator[DesiredGroup]:
+def desired_groups(path: Source) -> Iterator[DesiredGroup]:
     """Read the offsets before the change; what the broker refused was never changed."""
     answers = failed_items(path)
     for recorded in changed_groups(path):
@@ -102,7 +102,7 @@ def desired_groups(path: Path) -> Iterator[DesiredGroup]:
         )
 
 
-def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
+def not_covered(path: Source) -> tuple[list[str], ItemError | None]:
     """Return warnings of what undo can't restore: hidden offsets, a damaged journal.
 
     The error: changes are lost with the rest of the journal.

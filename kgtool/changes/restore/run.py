@@ -96,8 +96,7 @@ class Restorer:
         """Plan a part; later only that is restored, where the offset has not changed since."""
         groups = self.look(part)
         for group in groups:
-            digests = (FAILED if row.error else value_digest(row.old) for row in group.rows)
-            self._agreed[group.group] = array("q", digests)
+            self._agreed[group.group] = array("q", map(_digest, group.rows))
         return groups
 
     def look(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
@@ -138,7 +137,7 @@ class Restorer:
         if agreed is None:
             return group
         rows = [
-            row if not row.is_open or digest == value_digest(row.old) else _not_agreed(row, digest)
+            row if not row.is_open or digest == _digest(row) else _not_agreed(row, digest)
             for row, digest in zip(group.rows, agreed, strict=True)
         ]
         return group._replace(rows=rows)
@@ -235,6 +234,11 @@ class Restorer:
         deleting = look_and_carry_out(self._session.cluster, kind, names, lambda _: None)
         done: list[GroupDeletion] = self._session.run(deleting)
         return done
+
+
+def _digest(row: RestoreRow) -> int:
+    """Return the digest of what is agreed to: from which value to which; FAILED if refused."""
+    return FAILED if row.error else hash((value_digest(row.old), value_digest(row.new)))
 
 
 def _not_agreed(row: RestoreRow, digest: int) -> RestoreRow:

@@ -68,7 +68,7 @@ def by_time(session: Any, backup: Backup) -> Points:
     """
     if backup.header.get("times") is not True:
         raise ConfigError(
-            f"{backup.path} has no times of records, so --by-time can't be used.",
+            f"{backup.file} has no times of records, so --by-time can't be used.",
             hint="kgtool backup --times makes one that has.",
         )
     unknown = Untranslated("The backup does not say when its last record was written.")

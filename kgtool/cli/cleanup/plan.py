@@ -102,12 +102,12 @@ def nothing_to_do(
     return "No plan was written: nothing meets the conditions" + (f" ({said})." if said else ".")
 
 
-def read_times(path: Path | None) -> KnownTimes | None:
+def read_times(path: Path | None, timeout_ms: int) -> KnownTimes | None:
     """Read the commit times that an analysis has found."""
     if path is None:
         return None
     if not path.is_dir():
-        return commit_times_file.read_file(path)
+        return commit_times_file.read_file(path, timeout_ms)
     try:
         from kgtool.analysis.table_files import read_live
 

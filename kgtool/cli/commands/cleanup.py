@@ -114,7 +114,7 @@ def plan(
         selection.check("cleanup plan")
     selection.predicate()
     cleanup_plan.check_target(out, overwrite)
-    times = cleanup_plan.read_times(times_from)
+    times = cleanup_plan.read_times(times_from, settings.timeout_ms)
     with open_session(settings, progress=True) as session:
         cleanup_plan.make(session, output, selection, criteria, out, times)
 
@@ -140,7 +140,7 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     from kgtool.cli.cleanup.apply import Apply
 
     confirm.require(given["yes"], given["dry_run"])
-    found = read(path)
+    found = read(path, settings.timeout_ms)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(CLEANUP_APPLY, session.cluster_id)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import click
 
 from kgtool import config
-from kgtool.changes.restore.backup import open_backup
+from kgtool.changes.restore.backup import of_file
 from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
 from kgtool.changes.snapshot import OffsetImage, read_groups
 from kgtool.cli.app import exits
@@ -27,6 +27,7 @@ from kgtool.columns import shown
 from kgtool.columns.changes import DIFF
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
+from kgtool.held import SILENT_MS, HeldFile, hold
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.groups.list import list_groups
@@ -91,7 +92,8 @@ def _sides(
     selection: Selection,
 ) -> tuple[Side, Side]:
     """Open both sides, files first."""
-    opened = [FileSide(path, selection) for path in files]
+    timeout_ms = settings.timeout_ms if settings else SILENT_MS
+    opened = [FileSide(hold(path, timeout_ms), selection) for path in files]
     known = [one for one in (settings, other) if one is not None]
     clusters = known[: 2 - len(opened)] if other is None else known[-(2 - len(opened)) :]
     if len(opened) + len(clusters) != 2:
@@ -115,23 +117,23 @@ def _sides(
 class FileSide:
     """A backup or a journal."""
 
-    def __init__(self, path: Path, selection: Selection) -> None:
-        self.name = str(path)
+    def __init__(self, file: HeldFile, selection: Selection) -> None:
+        self.name = str(file)
         self.errors: list[ItemError] = []
         self._selection = selection
         self.selection = Selection()
         try:
-            backup = open_backup(path)
+            backup = of_file(file)
             self.cluster_id = backup.cluster_id
             self.selection = _selection_of(backup.header.get("selection"))
         except ConfigError as problem:
-            from kgtool.changes.journal.history import read_entry
+            from kgtool.changes.journal.history import read_header
 
             try:
-                self.cluster_id = read_entry(path).cluster_id
+                self.cluster_id = read_header(file).get("cluster_id")
             except KgError:
                 raise problem from None
-        self._file = GroupFile(path)
+        self._file = GroupFile(file)
 
     def groups(self) -> list[str]:
         """Return the names of the chosen groups in the file."""

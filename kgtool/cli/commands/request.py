@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -33,7 +31,8 @@ from kgtool.client.ops import ANY
 from kgtool.columns import shown
 from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.config import Settings
-from kgtool.errors import ConfigError, KgError, UsageError
+from kgtool.errors import KgError, UsageError
+from kgtool.held import hold
 from kgtool.model import ItemError, Target
 from kgtool.protocol import api
 from kgtool.protocol.api import load, names
@@ -136,7 +135,7 @@ def command(
     if schema:
         _schema(output, options)
         return
-    options = options._replace(body=_body(body))
+    options = options._replace(body=_body(body, settings and settings.timeout_ms))
     if settings is not None:
         _send(settings, output, options)
     elif options.dry_run:
@@ -175,21 +174,14 @@ def _schema(output: Output, options: RequestOptions) -> None:
 # -- the body ---------------------------------------------------------------------------------
 
 
-def _body(text: str | None) -> Any:
+def _body(text: str | None, timeout_ms: int | None) -> Any:
     """Read the body; an empty object where there is none."""
     if text is None:
         return {}
     where = "--body"
-    if text == "-":
-        where, text = "stdin", sys.stdin.read()
-    elif text.startswith("@"):
-        where = text[1:]
-        try:
-            text = Path(where).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"Can't read {where}: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{where} is not UTF-8 text.") from error
+    if text == "-" or text.startswith("@"):
+        file = hold(text.removeprefix("@"), timeout_ms)
+        where, text = str(file), file.text()
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:

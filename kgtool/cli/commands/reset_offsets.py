@@ -108,7 +108,7 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     selection.check("reset-offsets")
     given = _with_to(given)
     kafka_refusals.check_reset(_names(selection, given))
-    options = _options(output, selection, given)
+    options = _options(output, selection, given, settings.timeout_ms)
     if options.execute:
         confirm.require(options.yes, dry_run=False)
     elif not (given["dry_run"] or options.export) and output.is_text and confirm.is_interactive():
@@ -140,7 +140,7 @@ def kafka_form(
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
     if not given["execute"] and not given["dry_run"]:
         output.note(reset_report.NO_EXECUTE)
-    options = _options(output, selection, given)
+    options = _options(output, selection, given, settings.timeout_ms)
     return _run(settings, output, selection, options)
 
 
@@ -157,7 +157,9 @@ def _names(selection: Selection, given: Mapping[str, Any]) -> set[str]:
 # Options
 
 
-def _options(output: Output, selection: Selection, given: Mapping[str, Any]) -> ResetOptions:
+def _options(
+    output: Output, selection: Selection, given: Mapping[str, Any], timeout_ms: int
+) -> ResetOptions:
     """Read the options.
 
     :raises UsageError: a value is invalid.
@@ -169,7 +171,7 @@ def _options(output: Output, selection: Selection, given: Mapping[str, Any]) -> 
         output.note(f"Note: {ignored} is ignored: the file of --from-file says what is reset.")
     names = given.get("group", selection.groups)
     return ResetOptions(
-        strategy=_strategy(output, selection, given),
+        strategy=_strategy(output, selection, given, timeout_ms),
         topics=topics,
         has_one_group=len(names) == 1 and not selection.needs_listing,
         wait_seconds=timespec.waiting_seconds(given["wait_empty"]),
@@ -177,7 +179,9 @@ def _options(output: Output, selection: Selection, given: Mapping[str, Any]) -> 
     )
 
 
-def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) -> Strategy:
+def _strategy(
+    output: Output, selection: Selection, given: Mapping[str, Any], timeout_ms: int
+) -> Strategy:
     for kind in ("to-earliest", "to-latest", "to-current"):
         if given[kind.replace("-", "_")]:
             return Strategy(kind)
@@ -196,7 +200,8 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
     if given["like"] is not None:
         return Strategy("like", like=given["like"])
     is_single = len(selection.groups) == 1 and not selection.needs_listing
-    found = csv_file.read(given["from_file"], selection.groups[0] if is_single else None)
+    group = selection.groups[0] if is_single else None
+    found = csv_file.read(given["from_file"], group, timeout_ms)
     for line in found.replaced:
         output.note(escape(f"Note: {given['from_file']}: {line}"))
     return Strategy("from-file", offsets=found.offsets)

@@ -78,7 +78,7 @@ def command(
     options = restore_options(policy, given)
     if by_time and checkpoints is not None:
         raise UsageError("Give --by-time or --checkpoints, not both.")
-    backup = open_backup(file)
+    backup = open_backup(file, settings.timeout_ms)
     selecting = BackupSelection(
         name_test(selection),
         lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
@@ -91,7 +91,7 @@ def command(
         output.begin(RESTORE, session.cluster_id)
         if not (force or is_other):
             way_on = "--other-cluster goes on anyway"
-            check_cluster(file, backup.cluster_id, session.cluster_id, way_on)
+            check_cluster(backup.file, backup.cluster_id, session.cluster_id, way_on)
         _name_missing(output, backup, selection)
         translator = None
         if by_time:
@@ -115,5 +115,5 @@ def _name_missing(output: Output, backup: Backup, selection: Selection) -> None:
     for recorded in backup.groups() if missing else ():
         missing.discard(recorded.image.group)
     for group in sorted(missing):
-        said = f"The file {backup.path} has no group '{group}'."
+        said = f"The file {backup.file} has no group '{group}'."
         output.failed(ItemError(Target(group=group), None, "NOT_IN_FILE", said))

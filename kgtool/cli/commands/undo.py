@@ -37,6 +37,7 @@ from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
 from kgtool.errors import UsageError
+from kgtool.held import hold
 from kgtool.net.session import Session
 from kgtool.text import escape, moment
 
@@ -97,7 +98,7 @@ def command(
             path = str(fetch(url, Path(folder_)))  # the copy of --journal-copy
         entry = None  # the last one of the cluster
         if path is not None:
-            entry = history.read_entry(Path(path))
+            entry = history.read_entry(Path(path), hold(path, settings and settings.timeout_ms))
         elif journal != LAST:
             entry = history.find(journal_folder(), str(journal))
         _run(settings, output, entry, options, url)
@@ -114,7 +115,7 @@ def _run(
         session.connect()
         output.begin(RESTORE, session.cluster_id)
         entry = entry or _last(session, output)
-        size = entry.path.stat().st_size
+        size = entry.path.stat().st_size if url is not None else 0
         _undo(session, output, entry, options)
     marks = entry.path.read_bytes()[size:] if url is not None else b""
     if url is not None and marks:
@@ -153,14 +154,14 @@ def _undo(
             f"{entry.header.get('host')}, {entry.state}" + (f" ({reason})." if reason else ".")
         )
     )
-    warnings, lost = not_covered(entry.path)
+    warnings, lost = not_covered(entry.file)
     if lost is not None:
         output.failed(lost)
     for warning in warnings:
         output.note(escape(warning))
-    if history.is_about_configs(entry.path):
+    if history.is_about_configs(entry.file):
         output.begin(CONFIGS_ALTER, session.cluster_id)
-        changes = history.changed_configs(entry.path)
+        changes = history.changed_configs(entry.file)
         items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
         has_failed, journal_id = alter_configs(
             session,
@@ -172,7 +173,7 @@ def _undo(
             undoes=entry.id,
         )
     else:
-        restore = Restore(session, output, options, lambda: desired_groups(entry.path), entry.id)
+        restore = Restore(session, output, options, lambda: desired_groups(entry.file), entry.id)
         restore.run()
         has_failed, journal_id = restore.failed > 0, restore.journal_id
         if not restore.done and not has_failed:

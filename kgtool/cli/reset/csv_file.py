@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kgtool.errors import ConfigError
+from kgtool.held import SILENT_MS, NotText, hold
 from kgtool.model import TopicPartition
 
 _LARGEST_OFFSET = 2**63 - 1
@@ -28,19 +29,20 @@ class ResetFile(NamedTuple):
     replaced: list[str]
 
 
-def read(path: str, group: str | None) -> ResetFile:
+def read(path: str, group: str | None, timeout_ms: int | None = SILENT_MS) -> ResetFile:
     """Read a file. ``group``: the only group; None if there may be several.
 
     :raises ConfigError: the file can't be read, or one of its lines is invalid.
     """
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:  # noqa: PTH123 - start-up time
-            text = file.read()
-    except OSError as error:
-        raise ConfigError(f"Unable to read file {path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
+        file = hold(path, timeout_ms)
+        text = file.text("utf-8-sig")
+    except NotText as error:
         raise ConfigError(f"Unable to read file {path}: it is not UTF-8 text.") from error
-    return parse(text, path, group)
+    except ConfigError as error:  # in the words of Kafka's tool
+        said = error.message.replace("Can't read", "Unable to read file", 1)
+        raise ConfigError(said, hint=error.hint) from error
+    return parse(text, str(file), group)
 
 
 def parse(text: str, path: str, group: str | None) -> ResetFile:
