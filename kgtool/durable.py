@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 
 def replace(path: Path, parts: Iterable[bytes], *, mode: int = 0o666) -> None:
-    """Replace a file atomically.
+    """Replace a file atomically; ``-`` is stdout.
 
     :param mode: the permissions of the new file, less the umask.
     :raises OSError: it can't be written; the old one is unchanged.
     """
+    if str(path) == "-":
+        sys.stdout.buffer.writelines(parts)
+        sys.stdout.buffer.flush()
+        return
     # Collectors read every *.prom, so the temporary name ends differently.
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     beside.unlink(missing_ok=True)  # left by a killed process with the same pid

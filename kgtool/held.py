@@ -17,7 +17,7 @@ from kgtool.errors import ConfigError, readable
 
 IN_MEMORY = 64 * 1024 * 1024
 """Larger files are held in an unnamed file (``TMPDIR``)."""
-STDIN = "-"
+STDIN = STDOUT = "-"
 SILENT_MS = 30_000
 """The default of ``--timeout``."""
 _CHUNK = 1024 * 1024
@@ -97,14 +97,17 @@ class _Spooled(io.RawIOBase):
         return len(data)
 
 
-def hold(path: str | os.PathLike[str], timeout_ms: int | None = SILENT_MS) -> HeldFile:
+def hold(
+    path: str | os.PathLike[str], timeout_ms: int | None = SILENT_MS, name: str | None = None
+) -> HeldFile:
     """Read a file, or stdin.
 
     :param timeout_ms: how long a pipe may be silent; None: for ever.
+    :param name: how messages call it (default: its path).
     :raises ConfigError: it can't be read, or nothing came in time.
     """
     place = os.fspath(path)
-    name = "stdin" if place == STDIN else place
+    name = name or ("stdin" if place == STDIN else place)
     with readable(name):
         number = _open(place)
         try:

@@ -88,7 +88,8 @@ def settings(
         if servers is None:
             return None
         return Settings(parse_bootstrap(servers), timeout_ms or DEFAULT_TIMEOUT_MS)
-    found = _combine(servers, command_config, profile, environ, is_typed=is_typed)
+    given = None if command_config is None else read_properties(command_config, timeout_ms)
+    found = _combine(servers, command_config, given, profile, environ, is_typed=is_typed)
     if found is None:
         return None
     chosen = found.context if bootstrap is None and context is not None else None
@@ -101,6 +102,7 @@ def settings(
 def _combine(
     servers: str | None,
     command_config: str | None,
+    given: Properties | None,
     profile: Context | None,
     environ: Mapping[str, str],
     *,
@@ -108,11 +110,14 @@ def _combine(
 ) -> Settings | None:
     """Combine a file and a profile; ``servers`` takes precedence over both.
 
+    :param given: what is in the file.
     :param is_typed: the profile was named on the command line.
     """
     where = command_config or f"the context {profile.name if profile else ''}"
     file = command_config or (profile.command_config if profile else None)
-    properties = _read(file, profile, environ)
+    if given is None:
+        given = Properties() if file is None else read_properties(file)
+    properties = _resolve(given, file, profile, environ)
     named = properties.value("bootstrap.servers")
     own = _own_address(profile, named, command_config)
     servers = servers or own or named
@@ -120,7 +125,7 @@ def _combine(
         return None
     if profile is not None and servers != own and not is_typed:
         # Another file names another cluster: it gets nothing of the context.
-        return _combine(servers, command_config, None, environ)
+        return _combine(servers, command_config, given, None, environ)
     found = settings_from_properties(properties, servers, where, environ)
     return found._replace(context=profile, is_own_address=servers == own)
 
@@ -189,11 +194,12 @@ def contexts_file() -> str:
     return f"{base}/kgtool/contexts.toml"
 
 
-def _read(path: str | None, profile: Context | None, environ: Mapping[str, str]) -> Properties:
-    """Read a file, and put a profile's own properties over it."""
+def _resolve(
+    properties: Properties, path: str | None, profile: Context | None, environ: Mapping[str, str]
+) -> Properties:
+    """Put a profile's own properties over those of a file, and resolve variables."""
     from kgtool.config.providers import resolve
 
-    properties = Properties() if path is None else read_properties(path)
     where = path or "the context"
     if profile is None:
         return resolve(properties, environ, where)

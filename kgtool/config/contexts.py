@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 from kgtool.config import contexts_file
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError, UsageError, WrongCluster
+from kgtool.held import hold
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -284,9 +285,8 @@ def secret(reference: str, key: str, context: str, environ: Mapping[str, str]) -
         return environ[rest]
     if kind == "file":
         try:
-            with open(os.path.expanduser(rest), encoding="utf-8") as file:  # noqa: PTH111, PTH123
-                return file.read().rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
+            return hold(os.path.expanduser(rest)).text().rstrip("\r\n")  # noqa: PTH111
+        except ConfigError as error:
             raise ConfigError(f"{where} can't be read from {rest}: {error}.") from None
     if kind == "keyring":
         return _from_keyring(rest, where)

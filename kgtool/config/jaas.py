@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError
+from kgtool.held import NotText, hold
 
 FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 
@@ -92,11 +93,12 @@ def jaas_line(module: str, options: Mapping[str, str]) -> str:
 def _client_section(path: str) -> LoginModule:
     place = f"The JAAS file {path}, which KAFKA_OPTS names,"
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up time
-            tokens = _tokens(file.read())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"{place} can't be read: {reason}.") from None
+        tokens = _tokens(hold(path).text())
+    except NotText:
+        raise ConfigError(f"{place} can't be read: it is not UTF-8 text.") from None
+    except ConfigError as error:
+        reason = error.message.partition(": ")[2]
+        raise ConfigError(f"{place} can't be read: {reason}") from None
     for name in tokens:
         if name.kind == _END:
             raise ConfigError(f"{place} has no section KafkaClient.")

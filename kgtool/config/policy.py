@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from kgtool import renamed
 from kgtool.config.contexts import Context, load, parse_toml
-from kgtool.errors import ConfigError, UsageError, readable
+from kgtool.errors import ConfigError, UsageError
+from kgtool.held import hold
 
 POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
@@ -103,8 +104,7 @@ def read_policy(path: str) -> Policy:
     """
     place = os.path.expanduser(path)  # noqa: PTH111 - pathlib costs start-up time
     try:
-        with readable(f"the policy {path}"), open(place, encoding="utf-8") as file:  # noqa: PTH123
-            document = parse_toml(file.read())
+        document = parse_toml(hold(place, name=f"the policy {path}").text())
     except ValueError as error:
         raise ConfigError(f"Can't read the policy {path}: {error}.") from None
     values: dict[str, Any] = {}

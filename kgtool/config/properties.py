@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kgtool.errors import ConfigError, readable
+from kgtool.errors import ConfigError
+from kgtool.held import SILENT_MS, hold
 
 _BLANK = " \t\f"
 _NATURAL_LINE = re.compile(r"\r\n|\r|\n")
@@ -55,13 +56,13 @@ def is_secret(key: str) -> bool:
     return bool(_SECRET_KEY.search(key)) and key not in _PUBLIC_KEY_NAMES
 
 
-def read_properties(path: str) -> Properties:
+def read_properties(path: str, timeout_ms: int | None = None) -> Properties:
     """Read a file.
 
+    :param timeout_ms: how long a pipe may be silent (default: 30 s).
     :raises ConfigError: it can't be read, or has a malformed ``\\u`` escape.
     """
-    with readable(path), open(path, "rb") as file:  # noqa: PTH123 - pathlib costs start-up time
-        text = file.read().decode("latin-1")
+    text = hold(path, timeout_ms or SILENT_MS).text("latin-1")
     if "\0" in text:
         raise ConfigError(f"Can't read {path}: it is not a text file.")
     try:

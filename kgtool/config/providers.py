@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from kgtool.config.properties import Properties, read_properties
 from kgtool.errors import ConfigError
+from kgtool.held import hold
 
 _VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """``ConfigTransformer.DEFAULT_PATTERN``."""
@@ -79,7 +80,7 @@ def _providers(properties: Properties, environ: Mapping[str, str], where: str) -
 def _make(kind: str, params: Mapping[str, str], environ: Mapping[str, str]) -> Lookup:
     if kind == "env":
         return _from_environment(environ, params.get("allowlist.pattern", ".*"))
-    allowed = tuple(filter(None, params.get("allowed.paths", "").split(",")))
+    allowed = tuple(filter(None, map(str.strip, params.get("allowed.paths", "").split(","))))
     return _from_file(allowed) if kind == "file" else _from_folder(allowed)
 
 
@@ -98,32 +99,36 @@ def _from_file(allowed: tuple[str, ...]) -> Lookup:
     files: dict[str, Properties] = {}
 
     def look_up(path: str, key: str) -> str:
-        _check(path, allowed)
-        if path not in files:
-            files[path] = read_properties(path)
-        if key not in files[path]:
+        real = _real(path, allowed)
+        if real not in files:
+            files[real] = read_properties(real)
+        if key not in files[real]:
             raise ConfigError(f"{path} has no {key}.")
-        return files[path][key]
+        return files[real][key]
 
     return look_up
 
 
 def _from_folder(allowed: tuple[str, ...]) -> Lookup:
     def look_up(path: str, key: str) -> str:
-        _check(path, allowed)
-        name = os.path.join(path, key)  # noqa: PTH118 - pathlib costs start-up time
-        try:
-            with open(name, encoding="utf-8") as file:  # noqa: PTH123
-                return file.read()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"can't read {name}: {error}.") from None
+        if "/" in key or key in ("", ".", ".."):
+            raise ConfigError(f"{key} is not the name of a file in {path}.")
+        _real(path, allowed)
+        return hold(_real(os.path.join(path, key), allowed)).text()  # noqa: PTH118
 
     return look_up
 
 
-def _check(path: str, allowed: tuple[str, ...]) -> None:
+def _real(path: str, allowed: tuple[str, ...]) -> str:
+    """Return where a path leads, through all links, which must be below ``allowed.paths``."""
     if not path:
         raise ConfigError("a file is missing: it is written ${file:/path/of.properties:key}.")
-    real = os.path.abspath(path)  # noqa: PTH100 - the path need not exist
-    if allowed and not any(real == a or real.startswith(a.rstrip("/") + "/") for a in allowed):
+    # Not by pathlib, which costs start-up time; the path need not exist.
+    real = os.path.realpath(path)
+    if allowed and not any(_is_below(real, os.path.realpath(place)) for place in allowed):
         raise ConfigError(f"{path} is not below allowed.paths ({', '.join(allowed)}).")
+    return real if allowed else path  # of a pipe (/dev/fd/63) only the name given can be opened
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -236,6 +236,21 @@ def test_a_commit_after_the_question_is_left_alone(now: OffsetImage) -> None:
     assert two_looks(Moving(image(9)), lambda: None, is_agreed=False).status == "would-restore"
 
 
+def test_another_offset_than_was_shown_is_not_written() -> None:
+    """Kind: consent that covers only half of what was shown; here a translation by time that gives
+    another offset at the second look. Siblings: another offset, other metadata."""
+    for other in (image(6), image(5, metadata="x")):
+        restorer = Restorer(Moving(image(9)), RESTORE)
+        parts = [
+            [DesiredGroup("g", {T0: DesiredOffset(one, any_left=True)}, snapshots.group({T0: one}))]
+            for one in (image(5), other)
+        ]
+        restorer.plan(parts[0])
+        for part, status in zip(parts, ("would-restore", "changed-meanwhile"), strict=True):
+            ((row,),) = [group.rows for group in restorer.look(part)]
+            assert row.status == status
+
+
 def test_what_had_the_offset_already_is_not_taken_for_agreed() -> None:
     session = Moving(image(5))
     assert two_looks(session, lambda: session.set(image(9))).status == "changed-meanwhile"

@@ -316,7 +316,7 @@ def test_unknown_groups_are_errors_of_their_own(place: Place) -> None:
         (["backup", "--all-groups", "--out", "{tmp}"], "is a folder"),
         (["backup", "--all-groups", "--out", "{tmp}/there"], "exists. --overwrite"),
         (["backup", "--all-groups", "--out", "{tmp}/no/b"], "There is no folder"),
-        (["backup", "--all-groups", "--out", "-", "-o", "json"], "drop --output"),
+        (["backup", "--all-groups", "--out", "-", "-o", "json"], "--output needs too"),
         (["backup", "--out", "{tmp}/b"], "backup takes groups: names"),
         (["restore", "{tmp}/there", "--yes"], "is not a kgtool backup"),
         (["restore", "{tmp}/nosuch", "--yes"], "No such file"),

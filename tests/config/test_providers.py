@@ -111,6 +111,48 @@ def test_restrictions_hold(tmp_path: Path) -> None:
         value("${env:PW}", **DECLARED, **only)
 
 
+@pytest.mark.parametrize("kind", ["link", "folder link", "..", "absolute", "key"])
+def test_nothing_leads_out_of_the_allowed_paths(tmp_path: Path, kind: str) -> None:
+    """Kind: a check of a name, where the file behind it counts.
+
+    Siblings: both providers; links of files and folders, ``..`` and ``/`` in paths and keys.
+    """
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "s").write_text("k=secret\n")
+    (inside / "s").write_text("k=open\n")
+    (inside / "file").symlink_to(outside / "s")
+    (inside / "folder").symlink_to(outside)
+    texts = {
+        "link": [f"${{f:{inside}/file:k}}", f"${{dir:{inside}:file}}"],
+        "folder link": [f"${{f:{inside}/folder/s:k}}", f"${{dir:{inside}/folder:s}}"],
+        "..": [f"${{f:{inside}/../out/s:k}}", f"${{dir:{inside}/../out:s}}"],
+        "absolute": [f"${{f:{outside}/s:k}}", f"${{dir:{outside}:s}}"],
+        "key": [
+            f"${{dir:{inside}:{key}}}" for key in ("../out/s", f"{outside}/s", "..", "folder/s")
+        ],
+    }
+    both = {f"config.providers.{name}.param.allowed.paths": f"{inside},/x" for name in ("f", "dir")}
+    for text in texts[kind]:
+        with pytest.raises(ConfigError, match=r"allowed\.paths|not the name of a file"):
+            value(text, **DECLARED, **both)
+
+
+def test_links_below_the_allowed_paths(tmp_path: Path) -> None:
+    """Kubernetes mounts a Secret so: each file is a link, over a link to a folder."""
+    mount, home = tmp_path / "mount", tmp_path / "home"
+    (mount / "..2026").mkdir(parents=True)
+    (mount / "..2026" / "s").write_text("k=v")
+    (mount / "..data").symlink_to("..2026")
+    (mount / "s").symlink_to("..data/s")
+    home.symlink_to(mount)
+    for place in (mount, home):
+        both = {f"config.providers.{name}.param.allowed.paths": str(place) for name in ("f", "dir")}
+        assert value(f"${{f:{mount}/s:k}}", **DECLARED, **both) == "v"
+        assert value(f"${{dir:{home}:s}}", **DECLARED, **both) == "k=v"
+
+
 def test_providers_that_are_java_classes_of_others_are_refused() -> None:
     given = {"config.providers": "v", "config.providers.v.class": "com.example.Vault"}
     with pytest.raises(ConfigError, match=r"com\.example\.Vault"):

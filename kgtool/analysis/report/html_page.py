@@ -47,7 +47,8 @@ def check_file(path: Path, *, overwrite: bool) -> None:
 def write(path: Path, data: Mapping[str, Any], rows: Rows) -> None:
     """Write the report. Raises AnalysisError if that is not possible."""
     try:
-        replace(path.resolve(), page(data, rows))  # the target of a link, not the link
+        # The target of a link, not the link.
+        replace(path.resolve() if path.is_symlink() else path, page(data, rows))
     except OSError as error:
         raise AnalysisError(f"{path} could not be written: {error.strerror}.") from error
 

@@ -210,7 +210,7 @@ def _write_outputs(
         _put_summary(analysis, output, report and report["summary"])
     if report is not None:
         html_page.write(options["report"], report, partial(facts.rows, analysis))
-        output.note(f"Wrote {options['report']}")
+        output.wrote(options["report"])
     if options["out"] is not None:
         written = write_tables(
             analysis, options["place"], options["only"], overwrite=options["overwrite"]
@@ -287,7 +287,7 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
         raise AnalysisError(error.message) from error
     output.note(f"Cleanup: {summary(items)}")
     say_left_out(output, left_out)
-    output.note(WRITTEN.format(path))
+    output.wrote(path, WRITTEN)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kgtool.clock import now_ms, token
 from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, MissingExtra
+from kgtool.held import STDOUT
 from kgtool.net.session import Session
 from kgtool.text import counted, escape, listed, moment
 
@@ -32,8 +33,10 @@ REASONS, NAMES = 5, 3
 """Reasons for skipping groups that are listed, and names of groups with each."""
 
 
-def check_target(out: Path | None, overwrite: bool) -> None:
+def check_target(output: Output, option: str, out: Path | None, overwrite: bool) -> None:
     """Refuse, before anything is sent, a file that can't be written, or exists."""
+    if output.give_stdout(option, out):
+        return
     if out is not None and out.exists() and not overwrite:
         raise ConfigError(f"{out} exists: give --overwrite, or another name.")
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
@@ -83,11 +86,13 @@ def make(
         return  # no group could be read: an older plan is kept
     if not plan.items:
         output.note(nothing_to_do(made.looked_at, plan.left_out, criteria))
-        if out is not None:  # with --overwrite: an older plan is no longer what there is to do
+        if (
+            out is not None and str(out) != STDOUT
+        ):  # with --overwrite: an older plan is no longer what there is to do
             out.unlink(missing_ok=True)
     elif out is not None:
         plan_file.write(plan, out)
-        output.note(WRITTEN.format(out))
+        output.wrote(out, WRITTEN)
     else:
         output.note("Nothing was written: --out PLAN.json saves it.")
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -25,6 +27,7 @@ from kgtool.cli.options.shared import (
 from kgtool.cli.options.types import MOMENT, PAIR, WROTE, OneOf, duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import ConfigError, MissingExtra, UsageError
+from kgtool.held import STDIN, hold
 from kgtool.retention.rules import RULE_SETS
 
 
@@ -129,9 +132,10 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     is_local = options["engine"] == "local"
     if is_local and (conf or options["master"]):
         raise UsageError("--master and --conf are for Spark: drop --engine local.")
+    paths = tuple(map(_place_of_pipe, paths))
     settings = _settings(bool(paths))
     with _extra():
-        _check_targets(options)
+        _check_targets(output, options)
         if is_local:
             _check_local(paths, settings, options)
     inputs = _inputs(paths, settings)
@@ -203,7 +207,22 @@ def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
         return inputs
 
 
-def _check_targets(options: dict[str, Any]) -> None:
+def _place_of_pipe(path: str) -> str:
+    """Return the path; of stdin and pipes a file with what they had, which can be read in parts."""
+    if path != STDIN and (not Path(path).exists() or _is_plain(Path(path))):
+        return path
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="kgtool-"))
+    place = Path(folder) / "stdin"
+    with hold(path).open() as file, place.open("wb") as copy:
+        copyfileobj(file, copy)
+    return str(place)
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() or path.is_dir()
+
+
+def _check_targets(output: Output, options: dict[str, Any]) -> None:
     """Refuse outputs that can't be written, before anything is computed."""
     from kgtool.analysis.report import html_page
     from kgtool.analysis.tables_out import check_folder
@@ -218,14 +237,14 @@ def _check_targets(options: dict[str, Any]) -> None:
         raise UsageError("--as-of can't be given with --state, which goes on from the log's end.")
     if options["out"] is not None:
         check_folder(options["out"], overwrite=options["overwrite"])
-    if options["report"] is not None:
+    if options["report"] is not None and not output.give_stdout("report", options["report"]):
         html_page.check_file(options["report"], overwrite=options["overwrite"])
     for one, two in (("out", "state"), ("report", "plan")):
         if options[one] is not None and _place(options[one]) == _place(options[two]):
             raise UsageError(f"--{one} and --{two} are both {options[one]}: name another one.")
     if options["idle"] is not None and options["plan"] is None:
         raise UsageError("--idle needs --plan FILE.json.")
-    check_target(options["plan"], options["overwrite"])
+    check_target(output, "plan", options["plan"], options["overwrite"])
 
 
 def _place(where: str | Path | None) -> Path | None:

@@ -16,7 +16,7 @@ from kgtool.cli.output.rows import build_row
 from kgtool.clock import now_ms
 from kgtool.columns.changes import BACKUP
 from kgtool.config import Settings
-from kgtool.errors import ConfigError, UsageError
+from kgtool.errors import ConfigError
 from kgtool.text import counted, escape, shell_word
 
 STDOUT = "-"
@@ -77,9 +77,7 @@ def command(
 
 def _check(output: Output, out: Path, overwrite: bool) -> None:
     """Refuse a file that can't be written, before anything is sent."""
-    if str(out) == STDOUT:
-        if not output.is_text:
-            raise UsageError("--out - puts the backup on stdout: drop --output.")
+    if output.give_stdout("out", out):
         return
     if out.is_dir():
         raise ConfigError(f"{out} is a folder: name a file for the backup.")

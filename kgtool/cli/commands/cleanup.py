@@ -113,7 +113,7 @@ def plan(
     if selection.is_given:
         selection.check("cleanup plan")
     selection.predicate()
-    cleanup_plan.check_target(out, overwrite)
+    cleanup_plan.check_target(output, "out", out, overwrite)
     times = cleanup_plan.read_times(times_from, settings.timeout_ms)
     with open_session(settings, progress=True) as session:
         cleanup_plan.make(session, output, selection, criteria, out, times)

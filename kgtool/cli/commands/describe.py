@@ -97,7 +97,8 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
     if view.prometheus is not None:
         from kgtool.cli.describe import prometheus
 
-        prometheus.check(view.prometheus)
+        if not output.give_stdout("prometheus", view.prometheus):
+            prometheus.check(view.prometheus)
     from kgtool.queries.cluster.topics import missing_topics, topic_sizes
 
     with open_session(settings) as session:

@@ -22,7 +22,8 @@ from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import error_object, in_own_words, is_unknown_name, sentence
 from kgtool.columns import Column, Row
-from kgtool.errors import KgError
+from kgtool.errors import KgError, UsageError
+from kgtool.held import STDOUT
 from kgtool.json_rows import RowTemplate, encode
 from kgtool.model import ItemError, Target
 from kgtool.text import cell, escape, shown
@@ -119,9 +120,27 @@ class Output:
         """The width that kgtool's own tables may have; None: they are never cut."""
         return terminal.size()[0] if self.is_terminal and not self.is_kafka_form else None
 
+    def give_stdout(self, option: str, path: object) -> bool:
+        """Leave stdout to a file that is named ``-``; tables for people go to stderr then.
+
+        :raises UsageError: the results, or another file, need it too.
+        """
+        if str(path) != STDOUT:
+            return False
+        if not self.is_text or self._stdout is not None:
+            has_it = "another option" if self.is_text else "--output"
+            raise UsageError(f"--{option} - puts the file on stdout, which {has_it} needs too.")
+        self._stdout = self.stderr
+        return True
+
+    def wrote(self, path: object, text: str = "Wrote {}") -> None:
+        """Name a file that was written; not stdout."""
+        if str(path) != STDOUT:
+            self.note(text.format(path))
+
     def page(self) -> None:
         """Show the tables that follow through a pager, on a terminal."""
-        if self.is_kafka_form or self._pager is not None or not self.is_terminal:
+        if self.is_kafka_form or self._stdout is not None or not self.is_terminal:
             return
         self._pager = terminal.start_pager()
         if self._pager is not None:
