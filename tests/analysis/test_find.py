@@ -185,6 +185,8 @@ def test_urls_of_other_file_systems_are_left_to_spark() -> None:
     urls = ["hdfs://nn:8020/x", "s3a://bucket/y"]
     inputs = find_inputs(urls)
     assert (inputs.files, inputs.remote) == ([], urls)
+    with pytest.raises(ConfigError, match=r"can't be listed: download it, and name the file"):
+        find_inputs(["https://example.org/dump.txt"])
 
 
 def test_a_link_to_the_folder_above_does_not_go_round(tmp_path: Path) -> None:

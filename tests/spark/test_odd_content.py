@@ -246,7 +246,37 @@ def test_without_java(tmp_path: Path, environment: dict[str, str], said: str) ->
     result = alone(path, "--rules", "4.1", **environment)
     assert result.returncode == 1
     assert said in result.stderr and "Spark needs Java 17 or newer" in result.stderr
+    assert "--engine local" in result.stderr
     assert "Traceback" not in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (
+            "Error occurred during initialization of VM\\nCould not reserve enough space for heap",
+            "initialization of VM: Could not reserve enough space for heap",
+        ),
+        ("Error: LinkageError x\\n\\tjava.lang.UnsupportedClassVersionError: y", "Java is too old"),
+        (
+            "# There is insufficient memory for the Java Runtime Environment to continue.",
+            "insufficient memory for the Java Runtime",
+        ),
+        ("Exception in thread main\\nCaused by: java.io.IOException: Read-only", "Read-only"),
+    ],
+)
+def test_what_java_says_is_told_whole(tmp_path: Path, printed: str, said: str) -> None:
+    """Kind: an error whose reason stands on the next line. Each names the engine without Java."""
+    submit = tmp_path / "spark" / "bin" / "spark-submit"
+    submit.parent.mkdir(parents=True)
+    (tmp_path / "spark" / "jars").mkdir()
+    submit.write_text(f"#!/bin/sh\nprintf '%b\\n' '{printed}' >&2\nexit 1\n")
+    submit.chmod(0o755)
+    path = writer.segment(tmp_path, commit(0, "g"))
+    result = alone(path, "--rules", "4.1", SPARK_HOME=str(tmp_path / "spark"))
+    assert result.returncode == 1
+    assert said in result.stderr and "--engine local" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_strict(analyze: Callable[..., Result], tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ _PARTITION = re.compile(rf"{TOPIC}-({PARTITION})")
 _LEAVING = re.compile(r"-\d+\.[\w-]+-(?:delete|future|stray)$")
 _INDEX = re.compile(r"\.(?:index|timeindex)$")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_WEB = ("http://", "https://", "ftp://")
 _BESIDES = re.compile(
     r"\.(?:index|timeindex|txnindex|snapshot|deleted|cleaned|swap|crc|tmp|checkpoint)$"
     r"|^(?:leader-epoch-checkpoint|partition\.metadata|meta\.properties|cluster\.json"
@@ -71,6 +72,10 @@ def find_inputs(paths: Sequence[str]) -> Inputs:
 
 
 def _look_at(text: str) -> Inputs:
+    if text.lower().startswith(_WEB):
+        return Inputs(
+            [], None, [f"{text} can't be listed: download it, and name the file."], [], []
+        )
     path = local_path(text)
     if not path.exists():
         return Inputs([], None, [f"{text} does not exist."], [], [])
@@ -81,7 +86,7 @@ def _look_at(text: str) -> Inputs:
 
 def is_remote(text: str) -> bool:
     """Whether only Spark's file systems can look at it."""
-    return bool(_REMOTE.match(text)) and not text.lower().startswith("file://")
+    return bool(_REMOTE.match(text)) and not text.lower().startswith(("file://", *_WEB))
 
 
 def local_path(text: str) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -89,6 +90,28 @@ class Listed:
             raise OSError(cause_of(str(error)).rstrip(".")) from None
 
 
+_LIBRARIES = (
+    ("s3a", "org.apache.hadoop:hadoop-aws:{}"),
+    ("azure", "org.apache.hadoop:hadoop-azure:{}"),
+    ("abfs", "org.apache.hadoop:hadoop-azure:{}"),
+    ("wasb", "org.apache.hadoop:hadoop-azure:{}"),
+    ('"gs"', "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26"),
+    ('"oss"', "org.apache.hadoop:hadoop-aliyun:{}"),
+)
+
+
+def _library(text: str) -> str:
+    """The setting that loads a file system, by the message that it is missing."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    found = [path.stem.rpartition("-")[2] for path in jars.glob("hadoop-client-api-*.jar")]
+    names = (name for mark, name in _LIBRARIES if mark in text.lower())
+    return (
+        f"spark.jars.packages={next(names, 'GROUP:ARTIFACT:VERSION').format(*found or ['3.4.1'])}"
+    )
+
+
 @contextmanager
 def _jvm_errors() -> Iterator[None]:
     """Turn a failed call into the JVM into an OSError with its reason."""
@@ -98,8 +121,10 @@ def _jvm_errors() -> Iterator[None]:
         cause = error.java_exception
         text = str(cause.getMessage() or cause.getClass().getSimpleName())
         if "ClassNotFoundException" in text or "No FileSystem" in text:
-            text = f"{text.splitlines()[0]} (give its library: --conf spark.jars.packages=…)"
-        raise OSError(text.strip().splitlines()[0].rstrip(".")) from None
+            text = f"{text.splitlines()[0]} (give its library: --conf {_library(text)})"
+        raise OSError(
+            (text.strip() or "its file system does not say why").splitlines()[0]
+        ) from None
     except Py4JError as error:
         raise OSError(str(error).strip().splitlines()[0]) from None
 

@@ -17,12 +17,14 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
+from kgtool.analysis.spark.jvm_process import no_orphans
 from kgtool.class_archive import ClassArchive
 from kgtool.errors import AnalysisError, MissingExtra, UsageError
 
+NO_SPARK = "--engine local reads files of this machine without Java."
 JAVA_HINT = (
     "Spark needs Java 17 or newer: install it (for example: apt install openjdk-17-jre-headless) "
-    "or point JAVA_HOME at it."
+    f"or point JAVA_HOME at it. {NO_SPARK}"
 )
 LOCAL = "local[*]"
 """The default master."""
@@ -37,6 +39,7 @@ WORKERS = (
 HEAP = "1g"
 """Spark keeps blobs, and spills to disk if they do not fit: 8 M records take as long as with six
 times as much (36 and 39 s), in two thirds of the memory."""
+TOO_OLD = "this Java is too old"
 ARCHIVE_S = 60
 PARTITIONS = "spark.sql.shuffle.partitions"
 ELSEWHERE_PARTITIONS = 16
@@ -91,11 +94,13 @@ def build_context(master: str, conf: Mapping[str, str], *, sql: bool = True) -> 
     _set_environment(root, is_local=master.startswith("local"))
     found = SparkConf().setMaster(master).setAppName("kgtool analyze")
     found.setAll([*settings(master, sql=sql).items(), *conf.items()])
-    with _own_log() as log, _no_handler():
+    with _own_log() as log, _no_handler(), no_orphans():
         try:
             context = SparkContext(conf=found)
         except Exception as error:
-            raise AnalysisError(f"Spark did not start: {_reason(log, error)}") from error
+            why = _reason(log, error)
+            hint = JAVA_HINT if why == TOO_OLD else NO_SPARK
+            raise AnalysisError(f"Spark did not start: {why}", hint=hint) from error
     context.setLogLevel("OFF")
     # If the JVM dies, a thread of PySpark would print a traceback over our message.
     server = getattr(context, "_accumulatorServer", None)
@@ -192,7 +197,8 @@ def job_failures() -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as error:
         raise AnalysisError(
             "Spark's JVM is gone: it was killed, maybe because the machine ran out of memory",
-            hint=f"Free some, or give it more than {HEAP}: --conf spark.driver.memory=4g.",
+            hint=f"Free some, or give it more than {HEAP}: --conf spark.driver.memory=4g. "
+            f"{NO_SPARK}",
         ) from error
     except (PySparkException, Py4JError) as error:
         why = cause_of(str(error))
@@ -277,8 +283,13 @@ def _own_log() -> Iterator[Path]:
 
     The JVM also outlives this process a little; a reader of our output must not wait for it.
     """
-    folder = Path(tempfile.gettempdir())
-    handle, name = tempfile.mkstemp(prefix="kgtool-spark-", suffix=".log", dir=folder)
+    try:
+        handle, name = tempfile.mkstemp(prefix="kgtool-spark-", suffix=".log")
+    except OSError as error:
+        raise AnalysisError(
+            f"Spark did not start: it needs a folder for temporary files ({error.strerror})",
+            hint=f"Point TMPDIR at one that can be written to. {NO_SPARK}",
+        ) from error
     kept = {number: os.dup(number) for number in (1, 2)}
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -311,11 +322,19 @@ def _no_handler() -> Iterator[None]:
 def _reason(log: Path, error: Exception) -> str:
     """The most informative line of the JVM's output."""
     text = log.read_text(errors="replace")
-    if "UnsupportedClassVersionError" in text:
-        return f"this Java is too old. {JAVA_HINT}"
-    lines = [line for line in text.splitlines() if "Exception" in line or "Error" in line]
-    first = lines[0] if lines else str(error)
-    return first.strip().splitlines()[0]
+    if "UnsupportedClassVersionError" in text or "Unrecognized option: --add" in text:
+        return TOO_OLD
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marks = ("Exception", "Error", "insufficient memory", "annot allocate", "ould not")
+    at = [number for number, line in enumerate(lines) if any(mark in line for mark in marks)]
+    if not at:
+        return str(error).strip().splitlines()[0]
+    first = lines[at[0]].removeprefix("# ").removeprefix("Error: ")
+    # The JVM's reason is on the next line.
+    if first.startswith("Error occurred during initialization") and len(lines) > at[0] + 1:
+        return f"{first}: {lines[at[0] + 1]}"
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return f"{first} ({causes[-1]})" if causes else first
 
 
 def is_connect(session: Any) -> bool:

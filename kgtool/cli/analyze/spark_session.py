@@ -90,7 +90,9 @@ def interruptible() -> Iterator[None]:
     Ctrl-C and SIGTERM reach Spark's processes too, so that the job or the JVM may end before this
     process gets the signal; and an exception in a handler is lost inside a callback of Py4J.
     """
-    raised: list[BaseException] = []
+    from kgtool.analysis.spark.jvm_process import lost as raised
+
+    raised.clear()
     handlers = {number: _remembering(number, raised) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
