@@ -56,26 +56,27 @@ _kgtool_options() {
             -g --group -A --all-groups --match --regex --exclude --state --type -t \
             --topic --all-topics --to --to-earliest --to-latest --to-current --to-offset \
             --shift-by --to-datetime --by-duration --from-file --like --execute --export \
-            --create --wait-empty --all-or-nothing --force -y --yes --confirm --reason \
-            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --create --wait-empty --all-or-nothing --force -v --verbose -y --yes \
+            --confirm --reason --journal-copy -n --dry-run --canary --max-groups -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "delete-offsets") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type -t \
-            --topic --force --all-or-nothing -y --yes --confirm --reason --journal-copy \
-            -n --dry-run --canary --max-groups -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --topic --force --all-or-nothing -v --verbose -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --force \
-            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-groups -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            --all-or-nothing -v --verbose -y --yes --confirm --reason --journal-copy -n \
+            --dry-run --canary --max-groups -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup apply") _kgtool_lines \
-            --skip-activity-check --rate -y --yes --confirm --reason --journal-copy -n \
-            --dry-run --canary --max-groups -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --skip-activity-check --rate -v --verbose -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --idle \
             --times-from --caught-up --generated --unsubscribed --orphaned --no-rebuild \
@@ -83,29 +84,30 @@ _kgtool_options() {
             -o --output --no-color --debug --help ;;
         "keep") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --join \
-            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-groups -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
-        "remove-members") _kgtool_lines \
-            -g --group --instance-id --member-id --client-id --all --wait-empty \
-            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-groups -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
-        "configs") _kgtool_lines \
-            -g --group -A --all-groups --match --regex --exclude --describe --all \
-            --alter --add-config --delete-config --force -y --yes --confirm --reason \
-            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
-        "undo") _kgtool_lines \
-            --from --force --list --all-or-nothing --wait-empty --as-member -y --yes \
-            --confirm --reason --journal-copy -n --dry-run --canary --max-groups -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "recover") _kgtool_lines \
-            -g --group -t --topic --at --from --out --force --all-or-nothing \
-            --wait-empty --as-member -y --yes --confirm --reason --journal-copy -n \
+            --all-or-nothing -v --verbose -y --yes --confirm --reason --journal-copy -n \
             --dry-run --canary --max-groups -b --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
+        "remove-members") _kgtool_lines \
+            -g --group --instance-id --member-id --client-id --all --wait-empty \
+            --all-or-nothing -v --verbose -y --yes --confirm --reason --journal-copy -n \
+            --dry-run --canary --max-groups -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
+        "configs") _kgtool_lines \
+            -g --group -A --all-groups --match --regex --exclude --describe --all \
+            --alter --add-config --delete-config --force -v --verbose -y --yes --confirm \
+            --reason --journal-copy -n --dry-run --canary --max-groups -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "undo") _kgtool_lines \
+            --from --force --list --all-or-nothing --wait-empty --as-member -v --verbose \
+            -y --yes --confirm --reason --journal-copy -n --dry-run --canary \
+            --max-groups -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "recover") _kgtool_lines \
+            -g --group -t --topic --at --from --out --force --all-or-nothing \
+            --wait-empty --as-member -v --verbose -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "backup") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --out \
             --overwrite --times -b --bootstrap-server --command-config --context \
@@ -113,10 +115,10 @@ _kgtool_options() {
         "restore") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude -t --topic --map-group \
             --map-topic --other-cluster --by-time --checkpoints --create --no-create \
-            --verify --no-verify --force --all-or-nothing --wait-empty --as-member -y \
-            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-groups \
-            -b --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --verify --no-verify --force --all-or-nothing --wait-empty --as-member -v \
+            --verbose -y --yes --confirm --reason --journal-copy -n --dry-run --canary \
+            --max-groups -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "diff") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --cluster-b --context-b \
             --command-config-b -b --bootstrap-server --command-config --context \

@@ -6,6 +6,7 @@ declares, each with all columns known, and each with the optional ones empty.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from kgtool.cli.output import tables, terminal
+from kgtool.cli.output.output import Output
 from kgtool.columns import COUNT, LAG, NAME, STATUS, TEXT, Column, changes, groups, shown, tools
 
 LONG = "payments-" + "x" * 230 + "-consumer7"
@@ -139,3 +141,36 @@ def test_one_long_name_does_not_move_the_others_in_a_pipe() -> None:
     assert lines[1].index("Empty") == 42
     assert LONG in lines[2]
     assert groups.BY_GROUP[2].kind == COUNT
+
+
+@pytest.mark.parametrize(
+    ("count", "is_terminal", "verbose"),
+    [(20, True, False), (21, True, False), (21, True, True), (21, False, False)],
+)
+def test_many_results_are_failures_and_one_total_on_a_terminal(
+    count: int, is_terminal: bool, verbose: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kind: 2,400 rows after a change. Siblings: at the limit, a pipe, ``-v``, dry runs."""
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: is_terminal)
+    output = Output("text", "undo", out, io.StringIO())
+    output.verbose = verbose
+    columns = shown(changes.RESTORE)
+    rows = [
+        Row(group=f"g{at}", topic="t", partition=0, status="restored", error=None)
+        for at in range(count - 1)
+    ]
+    rows.append(Row(group="bad", topic="t", partition=0, status="failed", error={"name": "GONE"}))
+    with tables.TableStream(output, columns, folds=True) as table:
+        for row in rows:
+            table.add([row])
+    lines = re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()).splitlines()
+    if count > 20 and is_terminal and not verbose:
+        assert [line.split()[0] for line in lines] == ["GROUP", "bad", "20"]
+        assert lines[-1] == "20 restored, 1 failed (-v shows all)."
+    else:
+        assert len(lines) == count + 1
+    out.truncate(0)
+    with tables.TableStream(output, columns, folds=True) as table:
+        table.add([Row(row, status="would-restore", error=None) for row in rows])
+    assert out.getvalue().count("would-restore") == count  # a preview is read row by row

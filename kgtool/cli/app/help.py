@@ -33,7 +33,16 @@ SECTIONS = {
     "How to do it": "execute export create wait_empty force yes dry_run",
 }
 """The options by heading, in the help of the ``LONG`` commands."""
-SAFETY = ("dry_run", "max_delete", "canary", "all_or_nothing", "reason", "confirm", "journal_copy")
+SAFETY = (
+    "dry_run",
+    "max_delete",
+    "canary",
+    "all_or_nothing",
+    "reason",
+    "confirm",
+    "journal_copy",
+    "all_rows",
+)
 """Options of every change, described once, in ``kgtool help safety``; dry_run in each help too."""
 LONG = ("describe", "lag", "reset-offsets")
 WIDEST = 26

@@ -98,7 +98,7 @@ class Restore:
         self._shape = shape or Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
         self._preview = Preview(self._shape)
         self._wait_until: float | None = None
-        self._table = TableStream(output, shown(self._shape.columns))
+        self._table = TableStream(output, shown(self._shape.columns), folds=True)
         self.done = 0
         self.failed = 0
         self.journal_id: str | None = None

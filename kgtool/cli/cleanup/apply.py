@@ -22,7 +22,7 @@ from kgtool.cli.cleanup.plan import say_left_out, summary
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
-from kgtool.cli.output.tables import show_table
+from kgtool.cli.output.tables import TableStream
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.columns import shown
@@ -199,10 +199,13 @@ class Apply:
             self._output.note(f"Earlier runs of this plan are undone by {listed}.")
 
     def _report(self) -> int:
-        show_table(self._output, shown(CLEANUP_APPLY), [row_of(each) for each in self._results])
+        with TableStream(self._output, shown(CLEANUP_APPLY), folds=True) as table:
+            table.add([row_of(each) for each in self._results])
+            is_told = table.is_folded
         by_word = Counter(result.status for result in self._results)
         said = ", ".join(f"{count} {words}" for words, count in by_word.items())
-        self._output.note(f"{said or 'Nothing is in the plan'}.")
+        if not is_told:
+            self._output.note(f"{said or 'Nothing is in the plan'}.")
         self._say_undo()
         status = self._output.finish()
         if any(result.status == "not-reached" for result in self._results) and not status:

@@ -17,6 +17,7 @@ from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
+from kgtool.cli.output.tables import TableStream
 from kgtool.columns.changes import DELETE
 from kgtool.config import Settings
 from kgtool.model import GroupDeletion
@@ -141,8 +142,16 @@ def _report(
     skipped = _names(row for row in done if row.status == "skipped")
     if skipped:
         output.note(f"Skipped, as all or nothing was asked for: {skipped}")
-    good = _names(row for row in done if row.error is None and row.status != "skipped")
-    is_whole = not (failed or skipped) and (good or output.is_kafka_form)
+    names = [row for row in done if row.error is None and row.status != "skipped"]
+    if output.folds_results and len(names) > TableStream.FOLDED and not is_preview:
+        output.text(f"Deleted {counted(len(names), 'group')} (-v names them).")
+    else:
+        is_whole = not (failed or skipped) and bool(names or output.is_kafka_form)
+        _conclude(output, _names(names), is_whole, is_all=is_all, is_preview=is_preview)
+
+
+def _conclude(output: Output, good: str, is_whole: bool, *, is_all: bool, is_preview: bool) -> None:
+    """Name the groups in the sentences of Kafka's tool."""
     if is_preview and good:
         output.text(f"Dry run: these consumer groups would be deleted: {good}")
     elif is_preview and is_whole:

@@ -20,7 +20,7 @@ from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, in_own_words, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
-from kgtool.cli.output.tables import draw
+from kgtool.cli.output.tables import TableStream, draw
 from kgtool.columns import Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
@@ -111,6 +111,8 @@ def with_topics(selection: Selection) -> tuple[Selection, Sequence[TopicSpec]]:
 
 
 class _DeleteRun(ChangeRun):
+    _deleted = 0
+    """Offsets of results that are shown as one total."""
     doing, removes = "Deleting", True
     selection: Selection
     topics: Sequence[TopicSpec]
@@ -167,6 +169,9 @@ class _DeleteRun(ChangeRun):
     def report(self, wave: list[GroupOffsetDeletions]) -> None:
         output = self.output
         is_off = any(row.status == "skipped" for result in wave for row in result.rows)
+        if output.folds_results and self.plan.offsets > TableStream.FOLDED and not self.dry_run:
+            self._report_folded(wave)
+            return
         for result in wave:
             _headline(output, result, is_dry=self.dry_run, is_off=is_off)
             found = [build_row(row, DELETE_OFFSETS) for row in result.rows]
@@ -182,6 +187,23 @@ class _DeleteRun(ChangeRun):
                 continue
             for row, fields in zip(result.rows, found, strict=True):
                 output.item(fields, row.error, quiet=True)
+
+    def _report_folded(self, wave: list[GroupOffsetDeletions]) -> None:
+        """Report failures; the total comes at the end."""
+        for result in wave:
+            if result.error is not None:
+                self.output.failed(result.error)
+                continue
+            for row in result.rows:
+                self.output.item(build_row(row, DELETE_OFFSETS), row.error)
+                self._deleted += row.status == "deleted"
+
+    def finish(self, *, is_whole: bool = True) -> None:
+        if self._deleted:
+            groups = counted(len(self.plan.groups), "group")
+            said = f"Deleted {counted(self._deleted, 'offset')} of {groups} (-v shows all)."
+            self.output.text(said)
+        super().finish(is_whole=is_whole)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:

@@ -70,7 +70,7 @@ def command(
     out: Path | None,
     **given: Any,
 ) -> None:
-    """Restore offsets that are gone: expired, or deleted by any tool.
+    """Restore offsets that expired or were deleted by any tool.
 
     For each partition without an offset, the last committed value before its tombstone in
     __consumer_offsets, with metadata and leader epoch. Pending and aborted transactions are no
@@ -226,7 +226,7 @@ def _write(
     output: Output, gone: Gone, groups: list[RestoreGroup], session: Session, out: Path
 ) -> None:
     """Write what could be restored, and report each offset."""
-    with TableStream(output, shown(RECOVER)) as table:
+    with TableStream(output, shown(RECOVER), folds=True) as table:
         for group in groups:
             rows = [_row(gone, group, row) for row in group.rows]
             table.add(rows)
@@ -241,7 +241,7 @@ def _write_unchecked(
     output: Output, gone: Gone, wanted: list[DesiredGroup], cluster_id: str | None, out: Path
 ) -> None:
     """Write everything that has a value: there is no cluster to compare it with."""
-    with TableStream(output, shown(RECOVER)) as table:
+    with TableStream(output, shown(RECOVER), folds=True) as table:
         for group in wanted:
             for at, one in group.offsets.items():
                 is_lost = one.then.committed is None

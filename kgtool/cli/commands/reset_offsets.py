@@ -70,7 +70,6 @@ class ResetOptions(NamedTuple):
     "reset-offsets",
     "kgtool reset-offsets --group billing --topic orders --to-earliest",
     "kgtool reset-offsets --group a --all-topics --to-datetime now-2h --execute",
-    "kgtool reset-offsets --group billing --all-topics --to-current --export",
     "kgtool reset-offsets --group billing --from-file offsets.csv --execute --yes",
     "kgtool reset-offsets --group billing-eu --like billing --create --execute",
 )
@@ -217,7 +216,11 @@ def _run(
     """Reset offsets; return the exit status, None for that of the output."""
     request = ResetRequest((), options.strategy, options.topics, options.create, options.force)
     rows = DiskList[list[reset_report.KafkaRow]]()
-    with open_session(settings) as session, rows, TableStream(output, shown(RESET)) as table:
+    with (
+        open_session(settings) as session,
+        rows,
+        TableStream(output, shown(RESET), folds=True) as table,
+    ):
         groups = choose(session, output, selection, RESET).groups
         _wait(session, output, groups, options.wait_seconds)
         run = _ResetRun(

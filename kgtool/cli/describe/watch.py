@@ -29,7 +29,7 @@ from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
-from kgtool.queries.cluster import topics
+from kgtool.queries.cluster.topics import refresh, topic_sizes
 from kgtool.text import counted, moment
 from kgtool.timespec import LONGEST_WAIT_MS
 
@@ -183,7 +183,7 @@ class Watch:
 
     def _query(self) -> QueryResult:
         if self._last is not None:
-            self._session.run(topics.refresh(self._session.cluster))
+            self._session.run(refresh(self._session.cluster))
         result, view = QueryResult(), self._view
         missing = query_groups(
             self._session, result.output, self._selection, view, result.add, ordered=True
@@ -217,9 +217,7 @@ class Watch:
 
     def _arranged(self, rows: Sequence[Row]) -> list[Row]:
         by_topic = self._view.by == "topic"
-        return arrange(
-            rows, self._view, topics.topic_sizes(self._session.cluster) if by_topic else {}
-        )
+        return arrange(rows, self._view, topic_sizes(self._session.cluster) if by_topic else {})
 
     def _show(self, now: QueryResult, tables: Sequence[Table]) -> None:
         changed = sum(row["change"] is not None for _, rows in tables for row in rows)

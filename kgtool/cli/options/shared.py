@@ -383,7 +383,9 @@ def change_options(*, required: bool = True, all_or_nothing: bool = False) -> Ca
     """
 
     def add(function: F) -> F:
-        function = change_params(cluster_options(required=required)(function))
+        function = flag(
+            "--verbose all_rows", "All results, also on a terminal.", **_stored("verbose")
+        )(change_params(cluster_options(required=required)(function)))
         return all_or_nothing_option(function) if all_or_nothing else function
 
     return add

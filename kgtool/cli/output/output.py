@@ -65,6 +65,7 @@ class Output:
         self.limit: int | None = None
         """The most rows of a table."""
         self.no_headers = False
+        self.verbose = False
         self.max_delete: int | None = None
         self.canary: int | None = None
         self.arguments: Sequence[str] = ()
@@ -104,6 +105,11 @@ class Output:
         return self.is_text and (
             self._pager is not None or terminal.is_terminal(self._stdout or sys.stdout)
         )
+
+    @property
+    def folds_results(self) -> bool:
+        """Whether of many results of a change only failures and a total are shown."""
+        return self.is_terminal and not (self.is_kafka_form or self.verbose)
 
     @property
     def is_colored(self) -> bool:

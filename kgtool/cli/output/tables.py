@@ -6,6 +6,7 @@ and draws no table in parts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -129,14 +130,20 @@ class TableStream:
 
     The first rows are held back to measure it; a longer name later moves the rest of the table to
     the right. Names are cut on a terminal only.
+
+    :param folds: the rows are results of a change: on a terminal, of more than ``FOLDED`` only the
+        failures are shown, and one total; with ``--verbose`` all.
     """
 
     HELD = 500
+    FOLDED = 20
 
-    def __init__(self, output: Output, columns: Sequence[Column]) -> None:
+    def __init__(self, output: Output, columns: Sequence[Column], *, folds: bool = False) -> None:
         self._output, self._columns = output, columns
         self._held: list[Row] = []
         self._sizes: dict[Column, int] | None = None
+        self._folds = folds and output.folds_results
+        self._counts: Counter[str] = Counter()
 
     def __enter__(self) -> TableStream:
         return self
@@ -146,13 +153,34 @@ class TableStream:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add rows."""
-        if self._output.is_text:
-            self._held += rows
-            if len(self._held) >= self.HELD:
-                self.flush()
+        if not self._output.is_text:
+            return
+        self._held += rows
+        if self._folds:
+            self._counts.update(_status_of(self._columns, row) for row in rows)
+            if self.is_folded:
+                self._held = [row for row in self._held if not self._is_done(row)]
+        if len(self._held) >= self.HELD:
+            self._put()
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether there are so many results that one total tells them."""
+        return self._counts.total() > self.FOLDED
+
+    def _is_done(self, row: Row) -> bool:
+        status = _status_of(self._columns, row)
+        return not (status.startswith(("would-", *_FAILED)) or status in _COLORS)
 
     def flush(self) -> None:
-        """Show the rows that are held back."""
+        """Show the rows that are held back, and the total if there are too many."""
+        self._put()
+        counts, self._counts = self._counts, Counter()
+        if counts.total() > self.FOLDED and any(not s.startswith("would-") for s in counts):
+            said = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+            self._output.text(f"{said} (-v shows all).")
+
+    def _put(self) -> None:
         rows, self._held = self._held, []
         if not rows:
             return
@@ -161,11 +189,19 @@ class TableStream:
             self._output.text(_draw_sized(self._output, self._sizes, rows), end="")
             return
         for column, size in self._sizes.items():
-            if self._output.table_width is None or column.kind != NAME:
+            if column.kind != NAME:
                 self._sizes[column] = max(size, _size(column, rows))
+            elif self._output.table_width is None:
+                self._sizes[column] = max(size, min(_size(column, rows), _LONGEST))
         table = _draw_sized(self._output, self._sizes, rows)
         more = table if self._output.no_headers else table.partition("\n")[2]
         self._output.text(more, end="")
+
+
+def _status_of(columns: Sequence[Column], row: Row) -> str:
+    """Return the first word of the row's status."""
+    cells = (column.cell(row) for column in columns if column.key == "status")
+    return next(cells, "").split(":")[0]
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Fit:
