@@ -18,7 +18,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import first_commits, pending_transaction
-from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
+from kgtool.queries.groups.describe import SHARE_TOOL, describe_with_type, wrong_type
 from kgtool.queries.groups.list import find_unlisted
 from kgtool.queries.log.reader import pending_in_log
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
@@ -200,10 +200,9 @@ def _undeletable(description: GroupDescription, force: bool) -> ItemError | None
     group, kind = description.group, description.protocol_type
     if description.error is not None:
         return description.error
-    tool = UNKNOWN_TYPES.get(description.type or "")
-    if tool is not None and not force:
-        hint = f"Use {tool} for it, or --force to delete it anyway."
-        return wrong_type(group, str(description.type), hint)
+    if description.type == "share" and not force:
+        hint = f"Use {SHARE_TOOL} for it, or --force to delete it anyway."
+        return wrong_type(group, "share", hint)
     if kind not in ("", "consumer", "share", "streams") and not force:
         hint = "Use the tool that made it, or --force to delete it anyway."
         return wrong_type(group, f"'{kind}'", hint)

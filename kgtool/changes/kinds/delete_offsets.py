@@ -29,7 +29,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.cluster.transactions import pending_error, pending_partitions
 from kgtool.queries.groups.describe import (
-    UNKNOWN_TYPES,
+    SHARE_TOOL,
     describe_with_type,
     holders_hint,
     is_held,
@@ -251,10 +251,9 @@ def _refusal(
     # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
     if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:
         return error
-    if description.type in UNKNOWN_TYPES:
-        hint = f"Use {UNKNOWN_TYPES[description.type]} for it."
-        return wrong_type(group, description.type, hint)
-    if kind not in ("", "consumer") and not force:
+    if description.type == "share":
+        return wrong_type(group, "share", f"Use {SHARE_TOOL} for it.")
+    if kind not in ("", "consumer", "streams") and not force:
         hint = "Use the tool that made it, or --force to delete its offsets anyway."
         return wrong_type(group, f"'{kind}'", hint)
     if isinstance(committed, KgError):

@@ -9,7 +9,7 @@ from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, T
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import pending_error
-from kgtool.queries.groups.describe import UNKNOWN_TYPES, wrong_type
+from kgtool.queries.groups.describe import SHARE_TOOL, wrong_type
 from kgtool.queries.offsets.list_offsets import LogRange
 from kgtool.text import counted, listed
 
@@ -40,12 +40,11 @@ def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | N
 
 
 def _wrong_type(description: GroupDescription) -> tuple[str, str] | None:
-    tool = UNKNOWN_TYPES.get(description.type or "")
-    if tool is not None:
-        return str(description.type), tool
+    if description.type == "share":
+        return "share", SHARE_TOOL
     if description.protocol_type == "connect":
         return "Kafka Connect", "Connect's REST API (PATCH /connectors/NAME/offsets, KIP-875)"
-    if description.protocol_type not in ("", "consumer"):
+    if description.protocol_type not in ("", "consumer", "streams"):
         return f"'{description.protocol_type}'", "the tool that made it"
     return None
 

@@ -145,12 +145,12 @@ def _group_error(
             return None
         hint = "Without --no-create it is created."
         return description.error._replace(hint=hint)
-    if description.type in ("share", "streams") and not policy.force:
+    if description.type == "share" and not policy.force:
         return ItemError(
             Target(group=desired.group),
             None,
             "WRONG_GROUP_TYPE",
-            f"Group '{desired.group}' is a {description.type} group now.",
+            f"Group '{desired.group}' is a share group now.",
             "Look at it with kgtool describe; --force tries it anyway.",
         )
     if not description.is_empty and not policy.as_member:

@@ -38,7 +38,8 @@ from kgtool.queries.groups.list import list_once
 from kgtool.records.subscription import decode_assignment, subscribed_topics
 from kgtool.text import listed, shell_word
 
-UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
+SHARE_TOOL = "kafka-share-groups.sh"
+UNKNOWN_TYPES = {"share": SHARE_TOOL, "streams": "kafka-streams-groups.sh"}
 """Group types that are no consumer groups, and their Kafka tools."""
 
 

@@ -270,12 +270,49 @@ class TestStreamsGroups:
         lagging = rows(kgtool("describe", "--group", name, "--lagging", "-o", "json"))
         assert [row["partition"] for row in lagging] == [0]
 
-    def test_verbs_that_do_not_apply_name_the_tool(
+    def test_a_living_group_is_refused(
         self, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
     ) -> None:
         name, topic, _ = group
         result = kgtool("reset-offsets", "--group", name, "--topic", topic, "--to-earliest")
-        assert (result.status, "kafka-streams-groups.sh" in result.err) == (1, True)
+        assert (result.status, "is inactive" in result.err) == (1, True)
+        result = kgtool("delete", name, "--yes")
+        assert (result.status, "not empty" in result.err) == (1, True)
+
+    def test_an_empty_group_is_changed_as_any_other(
+        self,
+        bootstrap: str,
+        kgtool: Kgtool,
+        new_topic: Callable[..., str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Each change, and its way back, as another client reads the offsets (KIP-1071)."""
+        monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+        topic, name = new_topic(partitions=2), clients.unique("streams")
+        clients.produce(bootstrap, topic, 5)
+        with StreamsMember(bootstrap, name, [topic]):
+            pass
+        had = {(topic, 0): 4, (topic, 1): 0}
+        clients.commit(bootstrap, name, had)
+        saved = str(tmp_path / "saved.jsonl")
+        assert kgtool("backup", "--group", name, "--out", saved).status == 0
+        changes = {
+            ("reset-offsets", "--group", name, "--all-topics", "--to-latest", "--execute"): {
+                (topic, 0): 5,
+                (topic, 1): 0,
+            },
+            ("delete-offsets", "--group", name, "--topic", f"{topic}:0"): {(topic, 1): 0},
+            ("delete", name): {},
+        }
+        for argv, after in changes.items():
+            assert kgtool(*argv, "--yes").status == 0, argv
+            assert clients.committed(bootstrap, name) == after, argv
+            assert kgtool("undo", "last", "--yes").status == 0, argv
+            assert clients.committed(bootstrap, name) == had, argv
+        clients.commit(bootstrap, name, {(topic, 0): 1})
+        assert kgtool("restore", saved, "--yes").status == 0
+        assert clients.committed(bootstrap, name) == had
 
 
 def test_watching_groups_of_two_types(bootstrap: str, new_topic: Callable[..., str]) -> None:
@@ -287,7 +324,7 @@ def test_watching_groups_of_two_types(bootstrap: str, new_topic: Callable[..., s
         watching(bootstrap, plain, "--group", streams, "--state") as lines,
     ):
         look = [next(lines).split() for _ in range(6)]
-        assert look[0][2:] == ["|", "every", "0.2", "s", "|", "2", "groups", "|", "0", "changed"]
+        assert look[0][1:] == ["|", "every", "0.2", "s", "|", "2", "groups", "|", "0", "changed"]
         assert look[1][:2] == look[4][:2] == ["GROUP", "TYPE"]
         assert (look[1][-1], look[4][-1]) == ("CHANGE", "CHANGE")
         assert (look[2][:2], look[3], look[5][:2]) == ([plain, "Classic"], [], [streams, "Streams"])
