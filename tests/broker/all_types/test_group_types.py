@@ -375,7 +375,9 @@ def test_a_group_in_migration_says_who_is_still_classic(
     assert result.status == 0, result.err
     assert "1 of 2 members still speak the classic protocol: old-client on" in result.err
     assert "new-client" not in result.err.split("classic protocol:")[1]
-    upgraded = {line.split()[3]: line.split()[-1] for line in result.out.splitlines()[1:]}
+    header, *lines = (line.split() for line in result.out.splitlines())
+    at = header.index("UPGRADED")
+    upgraded = {line[3]: line[at] for line in lines}
     assert upgraded == {"old-client": "false", "new-client": "true"}
 
 
