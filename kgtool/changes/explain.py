@@ -43,6 +43,7 @@ from kgtool.queries.log.expiry import (
 )
 from kgtool.queries.log.removals import GroupPast, group_past
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.retention.doubts import INTERVAL_MS
 from kgtool.retention.rules import TYPE_CLASSIC, TYPE_CONSUMER, GroupSnapshot
 
 
@@ -228,7 +229,12 @@ def _past(
         back_ms = 2 * (retention_ms + (broker.interval_ms or 0)) + SLACK_MS
         begin_ms = max(now_ms - back_ms, 0)
     found: GroupPast | KgError = yield from group_past(
-        cluster, description.group, broker.rules, retention_ms, begin_ms
+        cluster,
+        description.group,
+        broker.rules,
+        retention_ms,
+        begin_ms,
+        broker.interval_ms or INTERVAL_MS,
     )
     return found
 

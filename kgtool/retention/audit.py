@@ -12,21 +12,21 @@ A tombstone has no cause. It is inferred from the state just before it:
   All records of one append have the same timestamp.
 
 The log can't show an OffsetDelete, DeleteGroups or topic deletion that only removes what was
-already due, before the next check: that counts as expiry. A late removal is no other cause:
-restarts and moved coordinators delay checks by hours, which is more frequent than a deletion of
-what is long overdue; ``latency_ms`` shows it. Where the removed record itself is missing (compacted
-away), the cause is ``None``.
+already due, before the next check: that counts as expiry. Where the removed record itself is
+missing (compacted away), and where ``kgtool.retention.doubts`` has doubts, the cause is ``None``;
+``latency_ms`` shows how late a removal was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from kgtool.records import Record
-from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
+from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
+from kgtool.retention.doubts import INTERVAL_MS, Checks, Early, explained_until_ms
 from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.history import Entry, History, Key, LiveOffset, Stored
 from kgtool.retention.rules import RuleSet, group_may_go
@@ -41,7 +41,7 @@ class Removal(NamedTuple):
     removed_at_ms: int
     """The tombstone's timestamp."""
     cause: str | None
-    """One of rules.CAUSE_…; ``None`` where the removed record is missing."""
+    """One of rules.CAUSE_…; ``None`` where it can't be known."""
     expires_at_ms: int | None
     """The earliest moment at which a check could have removed it; ``None``: never, or not
     applicable (a group that was not removed by a check)."""
@@ -65,36 +65,146 @@ class Removal(NamedTuple):
         return None if self.stored is None else self.stored.committed.commit_timestamp_ms
 
 
-def audit(entries: Iterable[Entry], rules: RuleSet, retention_ms: int) -> list[Removal]:
+def audit(
+    entries: Iterable[Entry], rules: RuleSet, retention_ms: int, interval_ms: int = INTERVAL_MS
+) -> list[Removal]:
     """Return every offset's and group's tombstone, by partition and offset of the log."""
-    history = History(rules, retention_ms)
-    removals: list[Removal] = []
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
-    for _, write in groupby(ordered, key=lambda e: (e.partition, e.timestamp_ms)):
-        removals += _Write(history, list(write)).explain()
+    removals: list[Removal] = []
+    for _, partition in groupby(ordered, key=lambda entry: entry.partition):
+        history, futures = History(rules, retention_ms), dict[str, list[_Future]]()
+        writes = [
+            rows
+            for _, write in groupby(partition, key=lambda entry: entry.timestamp_ms)
+            for rows in _Write(history, list(write), interval_ms, futures).explain()
+        ]
+        certain = chain.from_iterable(_certain(rows, interval_ms) for rows in writes)
+        checks = Checks(rules, interval_ms, list(certain))
+        found = [_decided(rows, checks, interval_ms) for rows in writes]
+        removals += sorted(chain.from_iterable(found), key=lambda row: row.log_offset)
     return removals
+
+
+class _Row(NamedTuple):
+    """A removal, and what decides in case of doubt."""
+
+    removal: Removal
+    explained_ms: int
+    """When something happened that may have delayed it."""
+    old_ms: int | None = None
+    """Since when an offset was older than the retention, that came before its time."""
+    future: _Future | None = None
+    is_consumer: bool = False
+
+    def is_late(self, interval_ms: int) -> bool:
+        row = self.removal
+        if row.cause != r.CAUSE_EXPIRED or row.expires_at_ms is None:
+            return False
+        since = max(row.expires_at_ms, self.explained_ms)
+        return since < row.removed_at_ms - explained_until_ms(interval_ms)
+
+    def decide(self, checks: Checks) -> tuple[_Row, bool]:
+        """The row with its cause if it came early, and whether that is in doubt."""
+        if self.old_ms is None or self.future is None:
+            return self, False
+        at_ms, after = self.removal.removed_at_ms, self.future.generation_ms
+        in_ms = None if after is None else after - at_ms
+        cause = checks.cause(Early(at_ms, in_ms, self.is_consumer))
+        row = self.removal._replace(cause=cause)
+        if cause == r.CAUSE_EXPIRED:
+            latency_ms = at_ms - self.old_ms
+            row = row._replace(expires_at_ms=self.old_ms, latency_ms=latency_ms, rule=r.RULE_COMMIT)
+        return self._replace(removal=row), cause is None
+
+
+class _Future:
+    """When the group's next generation with members was written; None: not, or another record."""
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.generation_ms: int | None = None
+
+
+_BY_CHECK = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY)
+
+
+def _certain(rows: list[_Row], interval_ms: int) -> list[int]:
+    """When a check has certainly removed offsets."""
+    if any(row.removal.cause == r.CAUSE_EXPLICIT for row in rows):
+        return []
+    expired = [row for row in rows if row.removal.cause == r.CAUSE_EXPIRED]
+    return [row.removal.removed_at_ms for row in expired if not row.is_late(interval_ms)]
+
+
+def _decided(rows: list[_Row], checks: Checks, interval_ms: int) -> list[Removal]:
+    """The removals of one group in one write: all have one cause."""
+    unsure = False
+    if not any(row.removal.cause == r.CAUSE_EXPLICIT and row.old_ms is None for row in rows):
+        # A check removes nothing else of that write that is not due.
+        decided = [row.decide(checks) for row in rows]
+        rows, unsure = [row for row, _ in decided], any(doubt for _, doubt in decided)
+    latest = _latest(*(row.removal.expires_at_ms for row in rows if row.removal.topic is not None))
+    rows = [_redated(row, latest) for row in rows]
+    unsure = unsure or any(row.is_late(interval_ms) for row in rows)
+    by_hand = any(row.removal.cause == r.CAUSE_EXPLICIT for row in rows)
+    if not by_hand and not unsure:
+        return [row.removal for row in rows]
+    cause = r.CAUSE_EXPLICIT if by_hand else None
+    return [_caused(row.removal, cause) for row in rows]
+
+
+def _latest(*times_ms: int | None) -> int | None:
+    return max((time for time in times_ms if time is not None), default=None)
+
+
+def _caused(row: Removal, cause: str | None) -> Removal:
+    if row.cause not in _BY_CHECK:
+        return row
+    row = row._replace(cause=cause)
+    return row if row.topic is not None else row._replace(expires_at_ms=None, latency_ms=None)
+
+
+def _redated(row: _Row, latest_ms: int | None) -> _Row:
+    """A group's removal is due when the last of its offsets is, too."""
+    found = row.removal
+    if found.cause != r.CAUSE_GROUP_EMPTY:
+        return row
+    since = _latest(found.expires_at_ms, latest_ms)
+    at = found.removed_at_ms if since is None else min(since, found.removed_at_ms)
+    found = found._replace(expires_at_ms=at, latency_ms=found.removed_at_ms - at)
+    return row._replace(removal=found)
 
 
 class _Write:
     """A run of records with one timestamp in one partition."""
 
-    def __init__(self, history: History, entries: list[Entry]) -> None:
+    def __init__(
+        self,
+        history: History,
+        entries: list[Entry],
+        interval_ms: int,
+        futures: dict[str, list[_Future]],
+    ) -> None:
         self.history = history
         self.entries = entries
-        self.rows: dict[str, list[Removal]] = {}
+        self.interval_ms = interval_ms
+        self.futures = futures
+        self.rows: dict[str, list[_Row]] = {}
         self.cleared_before: dict[str, int | None] = {}
 
-    def explain(self) -> list[Removal]:
+    def explain(self) -> list[list[_Row]]:
         for at, entry in enumerate(self.entries):
             record = entry.record
+            self.history.move_on(entry)
+            if isinstance(record, Record) and record.type == GROUP_METADATA:
+                self._generation(entry, record)
             if isinstance(record, Record) and record.value is None:
                 if record.type in OFFSET_TYPES:
                     self._offset(entry, record)
                 elif record.type in GROUP_TYPES:
                     self._group(entry, record, self.entries[at + 1 :])
             self.history.feed(entry)
-        found = [row for rows in self.rows.values() for row in _one_cause(rows)]
-        return sorted(found, key=lambda row: row.log_offset)
+        return list(self.rows.values())
 
     def _add(
         self,
@@ -105,22 +215,13 @@ class _Write:
         live: LiveOffset | None = None,
     ) -> None:
         group, topic, partition = key if isinstance(key, Key) else (key, None, None)
-        at = entry.timestamp_ms
+        at, place = entry.timestamp_ms, (entry.partition, entry.offset)
         latency = None if expires_at_ms is None else at - expires_at_ms
-        row = Removal(
-            group,
-            topic,
-            partition,
-            at,
-            cause,
-            expires_at_ms,
-            latency,
-            entry.partition,
-            entry.offset,
-            None if live is None else live.stored,
-            None if live is None else live.verdict.rule,
-        )
-        self.rows.setdefault(group, []).append(row)
+        row = Removal(group, topic, partition, at, cause, expires_at_ms, latency, *place)
+        if live is not None:
+            row = row._replace(stored=live.stored, rule=live.verdict.rule)
+        found = _Row(row, self.history.delayed_ms(entry.partition, group))
+        self.rows.setdefault(group, []).append(found)
 
     def _offset(self, entry: Entry, record: Record) -> None:
         key = Key(record.key.group, record.key.topic, record.key.partition)
@@ -134,10 +235,34 @@ class _Write:
         due = live.verdict.expires_at_ms
         if due is None or due > entry.timestamp_ms:
             self._add(entry, key, r.CAUSE_EXPLICIT, live.expires_at_ms, live)
+            self._early(entry, live)
             return
         # The clocks of two coordinators may differ by more than the time between their records.
         at = min(live.expires_at_ms or due, entry.timestamp_ms)
         self._add(entry, key, r.CAUSE_EXPIRED, at, live)
+
+    def _early(self, entry: Entry, live: LiveOffset) -> None:
+        """Note an offset older than the retention, whose group has been Empty for less."""
+        group, rules = live.group, self.history.rules
+        old = live.stored.committed.commit_timestamp_ms + self.history.retention_ms
+        is_dated = live.verdict.rule == r.RULE_EMPTY_SINCE and old <= entry.timestamp_ms
+        if group is None or not is_dated:
+            return
+        if rules.forgets_date_on_load is False and rules.rebalancing_is_stable is False:
+            return
+        old_ms = max(old, entry.timestamp_ms - self.interval_ms)
+        future = _Future(group.generation)
+        self.futures.setdefault(live.key.group, []).append(future)
+        is_consumer = group.protocol_type == r.CONSUMER_PROTOCOL
+        rows = self.rows[live.key.group]
+        rows[-1] = rows[-1]._replace(old_ms=old_ms, future=future, is_consumer=is_consumer)
+
+    def _generation(self, entry: Entry, record: Record) -> None:
+        """Tell what was waiting for the group's next record."""
+        value = record.value
+        for future in self.futures.pop(record.key.group, ()):
+            if value is not None and value.members and value.generation > future.generation:
+                future.generation_ms = entry.timestamp_ms
 
     def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
         group, history = record.key.group, self.history
@@ -161,9 +286,8 @@ class _Write:
             self._add(entry, group, r.CAUSE_EXPLICIT, None)
             return
         cleared = self.cleared_before.get(group, history.cleared_ms(group))
-        times = [history.empty_since_ms(group), cleared, *(row.expires_at_ms for row in rows)]
-        at = max((time for time in times if time is not None), default=entry.timestamp_ms)
-        self._add(entry, group, r.CAUSE_GROUP_EMPTY, min(at, entry.timestamp_ms))
+        since = _latest(history.empty_since_ms(group), cleared)
+        self._add(entry, group, r.CAUSE_GROUP_EMPTY, since)
 
 
 def _is_converted(group: str, was: str, rest: list[Entry]) -> bool:
@@ -176,17 +300,3 @@ def _is_converted(group: str, was: str, rest: list[Entry]) -> bool:
         and TYPE_OF_RECORD.get(record.type, was) != was
         for record in records
     )
-
-
-def _one_cause(rows: list[Removal]) -> list[Removal]:
-    """Make all removals of one group in one write explicit if one of them is."""
-    if all(row.cause != r.CAUSE_EXPLICIT for row in rows):
-        return rows
-    found = []
-    for row in rows:
-        if row.cause in (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY):
-            row = row._replace(cause=r.CAUSE_EXPLICIT)
-            if row.topic is None:
-                row = row._replace(expires_at_ms=None, latency_ms=None)
-        found.append(row)
-    return found

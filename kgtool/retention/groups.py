@@ -56,10 +56,18 @@ def read_detail(record: Record) -> GroupDetail:
 
 
 class Group:
-    """A group while its own records are applied in log order, as coordinators load them.
+    """A group while its own records are applied in log order, as its coordinator has it in memory.
 
     GroupMetadataManager.replay (new coordinator) and GroupMetadataManager.loadGroupsAndOffsets
-    (Scala).
+    (Scala). What a coordinator has differs in two ways from what it has written, until another one
+    (or the same after a restart) loads the partition, which is ``load``:
+
+    * A static member (KIP-345) that comes back within its session starts no rebalance. The group is
+      written again with the same generation, but the topics that it is judged by stay: both
+      coordinators compute them in ``initNextGeneration`` and on loading only
+      (GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin,
+      GroupCoordinator.updateStaticMemberAndRebalance, which writes since 2.7).
+    * With ``RuleSet.forgets_date_on_load`` a load loses since when the group is Empty.
     """
 
     def __init__(self, rules: RuleSet) -> None:
@@ -78,6 +86,23 @@ class Group:
         self.resolved: dict[str, Collection[str]] = {}
         self.topology: Collection[str] = ()
         self.topics: frozenset[str] | None = frozenset()
+        self.written_topics: frozenset[str] | None = frozenset()
+        """Of the newest record: the topics after the next load."""
+
+    @property
+    def changes_on_load(self) -> bool:
+        """Whether a load of the partition would change anything."""
+        if not self.known or self.type != r.TYPE_CLASSIC:
+            return False
+        forgets = self.rules.forgets_date_on_load is True and not self.member_count
+        return self.topics != self.written_topics or (forgets and self.state_since_ms is not None)
+
+    def load(self) -> None:
+        """Apply that a coordinator loads the partition."""
+        if self.changes_on_load:
+            self.topics = self.written_topics
+            if self.rules.forgets_date_on_load is True and not self.member_count:
+                self.state_since_ms = None
 
     def commit(self) -> None:
         """Apply a commit, which creates a simple group if there is none."""
@@ -99,10 +124,20 @@ class Group:
             if self.known and self.type == group_type:
                 self._remove(key_type, detail)
         else:
+            kept = self._keeps_topics(key_type, detail)
+            topics = self.topics
             if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
                 self._reset(group_type)
                 self.known = True
             self._put(key_type, detail)
+            if kept:
+                self.topics = topics
+
+    def _keeps_topics(self, key_type: int, detail: GroupDetail) -> bool:
+        """Whether a record is of a static member that is back: the same generation again."""
+        is_classic = self.known and self.type == r.TYPE_CLASSIC and key_type == types.GROUP_METADATA
+        same = self.generation == detail.generation and self.protocol_type == detail.protocol_type
+        return bool(is_classic and same and self.member_count and detail.members)
 
     def reads(self, group_type: str) -> bool:
         """Whether the coordinator reads records of that group type: Scala skips KIP-848's."""
@@ -124,7 +159,7 @@ class Group:
             self.protocol_type = detail.protocol_type or ""
             self.generation, self.state_since_ms = detail.generation, detail.state_since_ms
             self.member_count = detail.members or 0
-            self.topics = None if topics is None else frozenset(topics)
+            self.topics = self.written_topics = None if topics is None else frozenset(topics)
             return
         if key_type in types.MEMBER_TYPES:
             self.names.subtract(self.members.pop(member, ()))

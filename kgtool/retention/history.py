@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kgtool.records import Record, UnknownRecord, control, decode
-from kgtool.records.types import OFFSET_TYPES
+from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 from kgtool.retention import rules as r
 from kgtool.retention.groups import Group, read_detail
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet, Verdict, verdict
@@ -39,6 +39,8 @@ class Entry(NamedTuple):
     transactional: bool = False
     base_offset: int | None = None
     """Of the batch; ``None`` where it is unknown."""
+    leader_epoch: int = -1
+    """Of the batch; -1 where it is unknown."""
 
 
 class Key(NamedTuple):
@@ -90,13 +92,23 @@ def read_entry(
     transactional: bool = False,
     is_control: bool = False,
     base_offset: int | None = None,
+    leader_epoch: int = -1,
 ) -> Entry:
     """Decode one record as it stands in the log.
 
     :raises DecodeError: key or value can't be read.
     """
     record = control.decode_marker(key, value) if is_control else decode(key, value)
-    return Entry(partition, offset, timestamp_ms, record, producer_id, transactional, base_offset)
+    return Entry(
+        partition,
+        offset,
+        timestamp_ms,
+        record,
+        producer_id,
+        transactional,
+        base_offset,
+        leader_epoch,
+    )
 
 
 class History:
@@ -117,6 +129,10 @@ class History:
         self._marks: dict[str, set[tuple[int, int]]] = {}
         self._empty_since: dict[str, int] = {}
         self._cleared: dict[str, int] = {}
+        self._epochs: dict[int, int] = {}
+        self._moved: dict[int, int] = {}
+        self._rebalanced: dict[str, int] = {}
+        self._changes_on_load: dict[int, set[str]] = {}
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -158,6 +174,12 @@ class History:
         """Return when the group last lost an offset or a pending one."""
         return self._cleared.get(group)
 
+    def delayed_ms(self, partition: int, group: str) -> int:
+        """Return when something last happened that delays checks: a move of the coordinator, or
+        the end of a rebalance."""
+        never = -r.MAX_TIMESTAMP_MS
+        return max(self._moved.get(partition, never), self._rebalanced.get(group, never))
+
     def live_offset(self, key: Key) -> LiveOffset | None:
         """Return the offset committed for ``key``, with the current verdict."""
         stored = self._offsets.get(key.group, {}).get(key)
@@ -186,6 +208,7 @@ class History:
 
     def feed(self, entry: Entry) -> None:
         """Apply the next record of its partition."""
+        self.move_on(entry)
         record = entry.record
         if isinstance(record, control.Marker):
             if record.type in (control.COMMIT, control.ABORT):
@@ -196,6 +219,23 @@ class History:
             self._feed_offset(entry, record)
         else:
             self._feed_group(entry, record)
+
+    def move_on(self, entry: Entry) -> None:
+        """Apply what a record shows of the coordinator: whether it has loaded the partition."""
+        known = self._epochs.setdefault(entry.partition, entry.leader_epoch)
+        if entry.leader_epoch > known:
+            self._epochs[entry.partition] = entry.leader_epoch
+            self._moved[entry.partition] = entry.timestamp_ms
+            self.load(entry.partition, entry.timestamp_ms)
+
+    def load(self, partition: int, now_ms: int) -> None:
+        """Apply that a coordinator has loaded the partition: another one, or after a restart."""
+        for name in sorted(self._changes_on_load.pop(partition, ())):
+            self._groups[name].load()
+            after = self._groups[name].snapshot()
+            if after is not None:
+                self._snapshots[name] = after
+            self._judge(self.offsets(name), now_ms)
 
     def _feed_offset(self, entry: Entry, record: Record) -> None:
         key = Key(record.key.group, record.key.topic, record.key.partition)
@@ -273,9 +313,13 @@ class History:
 
     def _feed_group(self, entry: Entry, record: Record) -> None:
         name = record.key.group
+        if record.type == GROUP_METADATA:
+            self._rebalanced[name] = entry.timestamp_ms
         before, group = self._snapshots.get(name), self._group(name)
         group.apply_record(record.type, read_detail(record), tombstone=record.value is None)
         after = group.snapshot()
+        if group.changes_on_load:
+            self._changes_on_load.setdefault(entry.partition, set()).add(name)
         if after is None:
             self._snapshots.pop(name, None)
             self._empty_since.pop(name, None)

@@ -118,9 +118,15 @@ class RuleSet(NamedTuple):
     """3.8 - 4.0: a group is marked with every transaction that commits for it, and a transaction's
     end removes the mark only from groups that it still has a pending offset for. Where a tombstone
     had dropped the last one (OffsetDelete, a deleted topic), the group stays for ever."""
-    rebalancing_is_stable: bool = False
-    """2.4 - 2.8.1, 3.0.0, 3.1.0 (KAFKA-13636): a group in the middle of a rebalance loses the
-    offsets of topics that it no longer subscribes to, as if it were Stable."""
+    rebalancing_is_stable: bool | None = False
+    """2.4.0 - 2.8.1, 3.0.0, 3.1.0 (KAFKA-13636, GroupMetadata.removeExpiredOffsets): a group in the
+    middle of a rebalance loses the offsets of topics that it no longer subscribes to, as if it were
+    Stable; one that was Empty before subscribes to none. None: some of these brokers do."""
+    forgets_date_on_load: bool | None = False
+    """2.3.0 - 2.6.0 (GroupMetadataManager.readGroupMessageValue): since when a group is Empty is
+    read from values of version 2 only, and these brokers write version 3. So from a restart or a
+    move of the coordinator on the offsets of such a group go by their commits. None: some of these
+    brokers do."""
     minus_one_is_past: bool = False
     """2.1.x only: a v1 value with expireTimestamp -1 ("none") is taken for a time long past."""
 
@@ -133,12 +139,18 @@ RULES_PRE_2_1: Final = RuleSet(
     reads_subscriptions=False,
 )
 RULES_2_1: Final = RuleSet(
-    name="2.1", brokers="2.1 to 2.3", new_coordinator=False, reads_subscriptions=False
+    name="2.1",
+    brokers="2.1 to 2.3",
+    new_coordinator=False,
+    reads_subscriptions=False,
+    forgets_date_on_load=None,
 )
 RULES_2_4: Final = RuleSet(
     name="2.4",
     brokers="2.4 to 3.9 with the Scala coordinator, their default",
     new_coordinator=False,
+    rebalancing_is_stable=None,
+    forgets_date_on_load=None,
 )
 RULES_3_7_NEW: Final = RuleSet(
     name="3.7-new",
@@ -170,10 +182,16 @@ RULE_SETS: Final = {
 }
 """By the contract's names, oldest first."""
 
-RULES_13636: Final = RULES_2_4._replace(rebalancing_is_stable=True)
-"""2.4 to 2.8.1, 3.0.0 and 3.1.0 exactly; the others of ``RULES_2_4`` have the fix."""
-RULES_2_1_X: Final = RULES_2_1._replace(minus_one_is_past=True)
-"""2.1.0 and 2.1.1 exactly; 2.2 and 2.3 are ``RULES_2_1``."""
+RULES_2_1_X: Final = RULES_2_1._replace(minus_one_is_past=True, forgets_date_on_load=False)
+"""2.1.0 and 2.1.1 exactly."""
+RULES_2_2: Final = RULES_2_1._replace(forgets_date_on_load=False)
+RULES_2_3: Final = RULES_2_1._replace(forgets_date_on_load=True)
+RULES_2_6: Final = RULES_2_4._replace(rebalancing_is_stable=True, forgets_date_on_load=False)
+"""2.6.1 to 2.8.1, 3.0.0 and 3.1.0 exactly."""
+RULES_2_5: Final = RULES_2_6._replace(forgets_date_on_load=True)
+"""2.4.0 to 2.6.0 exactly."""
+RULES_3_2: Final = RULES_2_4._replace(rebalancing_is_stable=False, forgets_date_on_load=False)
+"""2.8.2, 3.0.1, 3.1.1, and 3.2 to 3.9."""
 
 
 def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool) -> RuleSet:
@@ -191,11 +209,18 @@ def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool) -> Rule
     if new_coordinator and release >= (3, 7):
         return RULES_3_7_NEW
     if release >= (2, 4):
-        unfixed = release <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))
-        return RULES_13636 if unfixed else RULES_2_4
+        return _scala(version)
     if release >= (2, 2):
-        return RULES_2_1
+        return RULES_2_3 if release >= (2, 3) else RULES_2_2
     return RULES_2_1_X if release == (2, 1) else RULES_PRE_2_1
+
+
+def _scala(version: tuple[int, ...]) -> RuleSet:
+    """Those of 2.4 to 3.9, which differ in two bugs."""
+    if version[:2] <= (2, 5) or version[:3] == (2, 6, 0):
+        return RULES_2_5
+    unfixed = version[:2] <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))
+    return RULES_2_6 if unfixed else RULES_3_2
 
 
 # --- what is judged ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from kgtool.retention import rules as r
 from tests.support import seeds
 
 RETENTION_MS = 60_000
-SETS = {**r.RULE_SETS, "2.1.x": r.RULES_2_1_X, "13636": r.RULES_13636}
+SETS = {**r.RULE_SETS, "2.1.x": r.RULES_2_1_X, "13636": r.RULES_2_6, "2.5": r.RULES_2_5}
 COUNT = 20_000
 
 

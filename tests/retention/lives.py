@@ -36,11 +36,15 @@ class Life:
         types: Sequence[str] = ALL_TYPES,
         groups: int = 2,
         regexes: bool = True,
+        rejoins: bool = True,
     ) -> None:
+        """:param rejoins: whether a generation may be written again, as for static members."""
         self.rng = rng
         self.log = Log()
         self.types = types
         self.regexes = regexes
+        self.rejoins = rejoins
+        self.generation = 0
         self.groups = [f"g{number}" for number in range(groups)]
         self.now_ms = START_MS
         self.types_now: dict[str, str] = {}
@@ -148,13 +152,14 @@ class Life:
             for _ in self.members[group]
         ]
         types = ["consumer", "consumer", "consumer", "connect"]
+        self.generation += 1
         self.log.classic(
             self.now_ms,
             subscriptions,
             # Only a group that never had members is stored without a protocol type.
             protocol_type=self.rng.choice(types if subscriptions else [*types, ""]),
             cst=self.rng.choice((None, self.now_ms - 2, self.now_ms, self.now_ms)),
-            generation=self.rng.randint(0, 2),
+            generation=self.rng.randint(0, 2) if self.rejoins else self.generation,
             group=group,
         )
 

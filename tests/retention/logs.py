@@ -23,6 +23,8 @@ class Log:
 
     def __init__(self, partition: int = 0) -> None:
         self.partition = partition
+        self.epoch = 0
+        """The leader epoch of what follows; a higher one: a coordinator has loaded the log."""
         self.entries: list[Entry] = []
 
     def append(
@@ -139,6 +141,7 @@ class Log:
             transactional=pid != -1,
             is_control=is_control,
             base_offset=offset if base is None else base,
+            leader_epoch=self.epoch,
         )
         self.entries.append(entry)
         return entry

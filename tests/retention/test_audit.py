@@ -176,12 +176,24 @@ def test_one_millisecond_decides() -> None:
         assert rows(log, "pre-2.1") == [("t1-0", "explicit", R + 6, at - R - 6)]
 
 
-def test_lateness_is_shown_and_is_no_cause() -> None:
+def test_what_comes_long_after_its_time_has_no_cause() -> None:
+    """T9: brokers that stood still, or a retention that changed. Siblings: a group's own removal; a
+    move of the coordinator or the end of a rebalance explains the delay; two checks are no sign."""
     log = Log()
     log.commit(0)
     log.forget(50 * R)
     log.end_group(50 * R)
-    assert rows(log) == [("t1-0", "expired", R, 49 * R), ("GROUP", "group-empty", R, 49 * R)]
+    assert rows(log) == [("t1-0", None, R, 49 * R), ("GROUP", None, None, None)]
+    log = Log()
+    log.commit(0)
+    log.forget(R + 20 * 60_000)
+    assert rows(log) == [("t1-0", "expired", R, 20 * 60_000)]
+    log = Log()
+    log.commit(0)
+    log.epoch = 1
+    log.commit(50 * R - 1, "t2")
+    log.forget(50 * R)
+    assert rows(log) == [("t1-0", "expired", R, 49 * R)]
 
 
 def test_delete_groups_is_seen_by_the_offset_that_was_not_due() -> None:

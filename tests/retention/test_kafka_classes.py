@@ -77,7 +77,9 @@ def test_the_same_is_removed_at_the_same_checks(kafka: Coordinators) -> None:
     name, types = RULES_AND_TYPES[kafka.version]
     offsets = groups = 0
     for seed in range(LIVES):
-        log = Life(seeds.rng(name, seed), types=types, regexes=kafka.version >= "4").run(30, 12_000)
+        log = Life(
+            seeds.rng(name, seed), rejoins=False, types=types, regexes=kafka.version >= "4"
+        ).run(30, 12_000)
         taken, theirs = removals_by_kafka(kafka, log.entries)
         ours = simulate(
             taken, RULE_SETS[name], RETENTION_MINUTES * 60_000, INTERVAL_MS, END_MS, START_MS
@@ -95,7 +97,7 @@ def test_the_scala_coordinator_expires_the_same_offsets() -> None:
     went = kept = 0
     with coordinators("3.9.1") as kafka:
         for seed in range(LIVES):
-            life = Life(seeds.rng("scala", seed), types=("classic",))
+            life = Life(seeds.rng("scala", seed), rejoins=False, types=("classic",))
             log = life.run(30, 6_000)
             history, metadata = History(rules, retention_ms), dict.fromkeys(life.groups)
             for entry in log.entries:

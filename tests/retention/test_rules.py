@@ -155,18 +155,36 @@ def test_an_open_transaction_protects_since_3_8_only(rules: RuleSet) -> None:
     ],
 )
 def test_a_brokers_version_tells_its_rules(version: tuple[int, ...], new: bool, name: str) -> None:
-    assert rules_for_broker(version, new_coordinator=new) is RULE_SETS[name]
+    assert rules_for_broker(version, new_coordinator=new).name == RULE_SETS[name].name
 
 
 def test_2_1_itself_has_its_quirk() -> None:
     found = rules_for_broker((2, 1, 1), new_coordinator=False)
-    assert found == RULE_SETS["2.1"]._replace(minus_one_is_past=True)
+    assert found == r.RULES_2_1_X and found.minus_one_is_past
+
+
+@pytest.mark.parametrize(
+    ("version", "forgets"),
+    [
+        ((2, 1, 1), False),
+        ((2, 2, 2), False),
+        ((2, 3, 0), True),
+        ((2, 4, 1), True),
+        ((2, 5, 1), True),
+    ]
+    + [((2, 6, 0), True), ((2, 6, 1), False), ((2, 8, 2), False), ((3, 9, 1), False)],
+)
+def test_brokers_that_write_version_3_and_read_the_date_of_version_2(
+    version: tuple[int, ...], forgets: bool
+) -> None:
+    """By the tags of Kafka's GroupMetadataManager.readGroupMessageValue."""
+    assert rules_for_broker(version, new_coordinator=False).forgets_date_on_load is forgets
 
 
 @pytest.mark.parametrize("version", [(2, 4), (2, 7, 2), (2, 8, 1), (3, 0, 0), (3, 1, 0)])
 def test_kafka_13636_takes_a_rebalance_for_stable(version: tuple[int, ...]) -> None:
     rules = rules_for_broker(version, new_coordinator=False)
-    assert rules == r.RULES_13636 and rules.name == "2.4"
+    assert rules.rebalancing_is_stable and rules.name == "2.4"
     for state in ("PreparingRebalance", "CompletingRebalance"):
         group = classic(state)
         assert verdict(rules, group, CommittedOffset(CTS), "t1", R) == verdict(

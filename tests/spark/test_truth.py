@@ -15,7 +15,7 @@ from kgtool.retention.audit import audit
 from kgtool.retention.history import History, read_entry
 from kgtool.retention.rules import RULE_SETS
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, raw, truth
-from tests.support.tables import Make, rows_of
+from tests.support.tables import Make, rows_of, shown
 
 pytestmark = pytest.mark.spark
 DATA = Path(__file__).parents[1] / "data" / "retention-truth"
@@ -91,10 +91,11 @@ def test_removals_and_live_offsets_are_those_of_the_replay(tables: Tables) -> No
             transactional=row["transactional"],
             is_control=row["control"],
             base_offset=row["baseOffset"],
+            leader_epoch=row["leaderEpoch"],
         )
         for row in truth(tables.run).records
     ]
-    expected = Counter(row[:7] for row in audit(entries, rules, RETENTION_MS))
+    expected = Counter(map(shown, audit(entries, rules, RETENTION_MS, INTERVAL_MS)))
     assert Counter(map(tuple, tables.removals)) == expected
     history = History(rules, RETENTION_MS)
     for entry in sorted(entries, key=lambda entry: (entry.partition, entry.offset)):

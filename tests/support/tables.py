@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kgtool.analysis.pipeline import Analysis
+from kgtool.retention.audit import Removal
 
 Make = Callable[[], Any]
 """Makes an engine."""
@@ -21,6 +22,11 @@ def rows_of(analysis: Analysis, name: str) -> list[Any]:
 def dicts(analysis: Analysis, name: str) -> list[dict[str, Any]]:
     """The same as dictionaries."""
     return list(analysis.rows(name))
+
+
+def shown(row: Removal) -> tuple[Any, ...]:
+    """The columns of ``removals`` of a row of the audit."""
+    return (*row[:7], row.offset, row.commit_timestamp_ms, row.rule)
 
 
 def _named(value: Any) -> Any:

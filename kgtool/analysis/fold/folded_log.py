@@ -15,8 +15,9 @@ from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, decode_texts
 from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.analysis.fold.group_states import GroupStates
-from kgtool.analysis.fold.log import Log
+from kgtool.analysis.fold.log import Loads, Log
 from kgtool.analysis.fold.offset_history import OffsetHistory, build_history
 from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention import rules as r
@@ -89,6 +90,20 @@ class FoldedLog:
         self.partition, self.plan = partition, plan
         self.log = Log(kinds, overlapping=plan.overlapping)
         self.states = GroupStates(self.log, plan.rules)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """The loads of the partition that change groups."""
+        return self.log.loads(of_empty=self.plan.rules.forgets_date_on_load is True)
+
+    def group_events(self, rows: Ints) -> list[GroupEvent]:
+        """Of the groups' own records, with the loads behind them, those at these places."""
+        records = self.log.group_records
+        count = len(records.group)
+        is_load = rows >= count
+        found = iter(records.events(rows[~is_load]))
+        loads = iter(Loads(*(column[rows[is_load] - count] for column in self.loads)).events())
+        return [next(loads if each else found) for each in is_load.tolist()]
 
     @cached_property
     def families(self) -> Any:

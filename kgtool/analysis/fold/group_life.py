@@ -14,9 +14,12 @@ from kgtool.retention import rules as retention
 from kgtool.retention.groups import TYPE_OF_RECORD, Group, GroupDetail
 from kgtool.retention.rules import RuleSet
 
+LOAD = -1
+"""The key type of a load, which is no record."""
+
 
 class GroupEvent(NamedTuple):
-    """A commit, which may create the group, or one of the group's own records."""
+    """A commit, which may create the group, one of the group's own records, or a load."""
 
     timestamp_ms: int
     log_offset: int
@@ -76,6 +79,8 @@ class GroupLife(Group):
         self.converted = (None, None)
         if event.key_type is None:
             self.commit()
+        elif event.key_type == LOAD:
+            self.load()
         else:
             self._own_record(event, event.key_type)
         if self.known:

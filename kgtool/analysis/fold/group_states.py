@@ -138,6 +138,8 @@ def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, Group
     """(group, state) for each change of the groups with own records."""
     records, offsets = log.group_records, log.offsets
     events = list(zip(records.group.tolist(), records.events(), strict=True))
+    loads = log.loads(of_empty=rules.forgets_date_on_load is True)
+    events += zip(loads.group.tolist(), loads.events(), strict=True)
     columns = (log.keys.group[offsets.key], offsets.at_ms, offsets.log_offset)
     commits = zip(*(column[creating].tolist() for column in columns), strict=True)
     events += [(group, GroupEvent(at_ms, place)) for group, at_ms, place in commits]

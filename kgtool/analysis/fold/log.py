@@ -11,9 +11,19 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds, empty, release
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, encode_texts, ints
-from kgtool.analysis.fold.group_life import GroupEvent
-from kgtool.records.types import GROUP_TYPES
+from kgtool.analysis.fold.arrays import (
+    MAX,
+    NONE,
+    Bools,
+    Ints,
+    Runs,
+    bools,
+    codes,
+    encode_texts,
+    ints,
+)
+from kgtool.analysis.fold.group_life import LOAD, GroupEvent
+from kgtool.records.types import GROUP_METADATA, GROUP_TYPES
 from kgtool.retention.groups import GroupDetail
 
 _NUMBERS = (
@@ -88,6 +98,25 @@ class GroupRecords(NamedTuple):
         found = self.detail.take(np.arange(len(self.group))[rows]).to_pylist()
         detail = [GroupDetail(**each) for each in found]
         return list(map(GroupEvent, *values, detail))
+
+
+class Loads(NamedTuple):
+    """Loads of the partition by a coordinator that change a group, by group; one array entry each.
+
+    ``log_offset`` is that just before the first record of the new leader epoch, ``at_ms`` that
+    record's time.
+    """
+
+    group: Ints
+    log_offset: Ints
+    at_ms: Ints
+
+    def events(self) -> list[GroupEvent]:
+        """Those loads for ``GroupLife``."""
+        return [
+            GroupEvent(at_ms, place, LOAD)
+            for place, at_ms in zip(self.log_offset.tolist(), self.at_ms.tolist(), strict=True)
+        ]
 
 
 class Markers(NamedTuple):
@@ -176,15 +205,43 @@ class Log:
         return missing
 
     @cached_property
+    def moves(self) -> tuple[Ints, Ints]:
+        """Log offset and time of the first record of each leader epoch but the first."""
+        rows = self.epochs
+        epoch, place, at_ms = (
+            ints(rows[each]) for each in ("commits", "log_offset", "timestamp_ms")
+        )
+        order = np.lexsort((place, epoch))
+        _, first = np.unique(epoch[order], return_index=True)
+        some = order[first[1:]]
+        return place[some], at_ms[some]
+
+    @property
     def moved_ms(self) -> int:
         """Time of the last move of the coordinator to another broker, or NONE."""
-        rows = self.epochs
-        epoch, place = ints(rows["commits"]), ints(rows["log_offset"])
-        if not len(epoch) or epoch.max() == epoch.min():
-            return NONE
-        newest = np.flatnonzero(epoch == epoch.max())
-        first = newest[np.argmin(place[newest])]
-        return int(ints(rows["timestamp_ms"])[first])
+        _, at_ms = self.moves
+        return int(at_ms[-1]) if len(at_ms) else NONE
+
+    def loads(self, *, of_empty: bool) -> Loads:
+        """The loads that change groups: those written with other topics in one generation, and
+
+        :param of_empty: Empty ones, whose date is lost.
+        """
+        records, (place, at_ms) = self.group_records, self.moves
+        some = (
+            np.flatnonzero(records.key_type == GROUP_METADATA) if len(place) else np.zeros(0, int)
+        )
+        some = some[np.argsort(records.group[some], kind="stable")]
+        runs, alive = Runs(records.group[some]), ~records.tombstone[some]
+        generation, members = records.generation[some], np.where(alive, records.members[some], 0)
+        again = (runs.lag(generation, NONE) == generation) & (runs.lag(members, 0) > 0)
+        changed = (again & (members > 0)) | (of_empty & alive & (members == 0))
+        here = records.log_offset[some]
+        load = np.searchsorted(place, here, side="right")
+        at = np.minimum(load, len(place) - 1)
+        changed &= (load < len(place)) & (place[at] <= runs.lead(here, MAX))
+        found = at[changed]
+        return Loads(records.group[some][changed], place[found] - 1, at_ms[found])
 
     @cached_property
     def read(self) -> Any:

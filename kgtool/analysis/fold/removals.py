@@ -15,6 +15,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
+from kgtool.analysis.fold.removal_doubts import Removed, causes, early, late
 from kgtool.retention import rules as r
 
 CAUSES = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY, r.CAUSE_CONVERTED, r.CAUSE_EXPLICIT)
@@ -91,6 +92,19 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     of_known = np.where(by_check, GROUP_EMPTY, EXPLICIT)
     converted = of_group & _converted(folded, found, left)
     cause[of_group] = np.where(converted, CONVERTED, np.where(group.known, of_known, -1))[of_group]
+    expires_before = expires
+    removed = Removed(
+        found.group,
+        found.position,
+        found.at_ms,
+        state,
+        *(_of_offsets(found, each) for each in (past.stored[row], verdicts.rule)),
+    )
+    cause, expires, doubtful = _with_early(folded, removed, write, cause, expires)
+    is_early = (
+        (rule == rc.RULE[r.RULE_EMPTY_SINCE]) & (cause == EXPIRED) & (expires_before != expires)
+    )
+    rule = np.where(is_early, rc.RULE[r.RULE_COMMIT], rule)
     latest = extreme(int(write.max()) + 1, write, expires)[write]
     since = np.maximum(np.maximum(states.since_ms(state), cleared), latest)
     since = np.where(since > NONE, since, found.at_ms)
@@ -98,14 +112,44 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     by_check = (cause == EXPIRED) | (cause == GROUP_EMPTY)
     # Clocks of two coordinators may differ by more than the time between their records.
     expires = np.where(by_check, np.minimum(expires, found.at_ms), expires)
-    # A check never removes an offset that is not due, so nothing else of that write expired.
+    unsure = (by_check & offsets & late(folded, removed, expires)) | doubtful
+    # A check removes nothing that is not due, so all of one write has one cause.
     by_hand = by_check & any_of(write, cause == EXPLICIT)
+    cause = np.where(by_check & any_of(write, unsure), -1, cause)
+    cause = np.where(by_hand, EXPLICIT, cause)
+    gone = by_check & (cause != GROUP_EMPTY) & of_group
     return found._replace(
-        cause=np.where(by_hand, EXPLICIT, cause),
-        expires_ms=np.where(by_hand & of_group, NONE, expires),
-        offsets_left=left,
-        rule=rule,
+        cause=cause, expires_ms=np.where(gone, NONE, expires), offsets_left=left, rule=rule
     )
+
+
+def _of_offsets(found: Removals, values: Ints) -> Ints:
+    """Values of the offsets' removals, -1 for those of groups."""
+    result = np.full(len(found.row), -1, dtype=np.int64)
+    result[~found.of_group] = values
+    return result
+
+
+def _with_early(
+    folded: FoldedLog, removed: Removed, write: Ints, cause: Ints, expires: Ints
+) -> tuple[Ints, Ints, Bools]:
+    """Cause and time, where a bug of the brokers' may have removed offsets before their time; and
+    where that can't be known."""
+    old_ms = early(folded, removed)
+    doubtful = (cause == EXPLICIT) & (old_ms != NONE)
+    # A check removes nothing else of that write that is not due.
+    doubtful &= ~any_of(write, (cause == EXPLICIT) & ~doubtful)
+    places = np.flatnonzero(doubtful)
+    if not places.size:
+        return cause, expires, doubtful
+    certain = (cause == EXPIRED) & ~any_of(write, cause == EXPLICIT)
+    certain_ms = removed.at_ms[certain & ~late(folded, removed, expires)]
+    cause, expires = cause.copy(), expires.copy()
+    found = causes(folded, removed, certain_ms, places)
+    cause[places] = [-1 if each is None else CAUSES.index(each) for each in found]
+    expired = places[cause[places] == EXPIRED]
+    expires[expired] = old_ms[expired]
+    return cause, expires, doubtful & (cause == -1)
 
 
 def group_contents(

@@ -18,15 +18,7 @@ from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import group_contents
 from kgtool.analysis.tables.live import unknown_group
 from kgtool.retention import rules as r
-
-
-def grace_ms(interval_ms: int) -> int:
-    """How long after the due time a removal may come.
-
-    One interval, and the little by which checks drift: the new coordinator starts the next one an
-    interval after the last one *ended*.
-    """
-    return interval_ms + max(1000, interval_ms // 100)
+from kgtool.retention.doubts import grace_ms
 
 
 def table(folded: FoldedLog, live: Any) -> Any:

@@ -18,6 +18,7 @@ from kgtool.records import Record
 from kgtool.records.batch import Batch, RawRecord, batches_containing, read_header, read_records
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 from kgtool.retention.audit import Removal, audit
+from kgtool.retention.doubts import INTERVAL_MS
 from kgtool.retention.groups import classic_snapshot
 from kgtool.retention.history import Entry, History, LiveOffset, read_entry
 from kgtool.retention.rules import GroupSnapshot, RuleSet
@@ -39,7 +40,12 @@ class GroupPast(NamedTuple):
 
 
 def group_past(
-    cluster: Cluster, group: str, rules: RuleSet, retention_ms: int, begin_ms: int | None
+    cluster: Cluster,
+    group: str,
+    rules: RuleSet,
+    retention_ms: int,
+    begin_ms: int | None,
+    interval_ms: int = INTERVAL_MS,
 ) -> Operation[GroupPast | KgError]:
     """Read a group's records and explain what was removed.
 
@@ -58,7 +64,7 @@ def group_past(
     for entry in entries:
         history.feed(entry)
     return GroupPast(
-        [row for row in audit(entries, rules, retention_ms) if row.group == group],
+        [row for row in audit(entries, rules, retention_ms, interval_ms) if row.group == group],
         [live for live in history.live() if live.key.group == group],
         part.before_ms,
     )
@@ -68,8 +74,9 @@ class GroupRecords:
     """Keeps the records of some groups that explain the removals of their offsets.
 
     Commits that were followed by another one for the same partition before any tombstone are
-    dropped again, and so is the metadata of a classic group that repeats the one before: memory
-    is bounded by what the groups have and lost, not by how often they commit or rebalance.
+    dropped again, and so is the metadata of a classic group that repeats the one before, but the
+    last one before a tombstone, which dates the end of a rebalance: memory is bounded by what the
+    group has and lost, not by how often it commits or rebalances.
 
     :param until_ms: what was written later is left out.
     """
@@ -84,6 +91,8 @@ class GroupRecords:
         self._last_snapshots: dict[bytes, GroupSnapshot | None] = {}
         self._producers: set[int] = set()
         self._next = -1
+        self._repeated: dict[bytes, int] = {}
+        self._data = b""
         self.seen: set[str] = set()
         """The groups that have any record."""
         self.first: tuple[int, int] | None = None
@@ -91,6 +100,7 @@ class GroupRecords:
 
     def feed(self, data: bytes) -> None:
         """Read whole batches, in the order of the log; what was read already is skipped."""
+        self._data = data
         if self.first is None and (head := read_header(data, 0)) is not None:
             self.first = (head.base_offset, head.base_timestamp_ms)
         for batch in batches_containing(data, self._needles):
@@ -121,6 +131,8 @@ class GroupRecords:
             if number in OFFSET_TYPES:
                 self._drop_replaced(batch, record, key[2:])
             self._keep(batch, record)
+            if record.value is None:
+                self._repeated.pop(name, None)
             if number == GROUP_METADATA:
                 self._drop_repeated(record.offset, name)
 
@@ -135,6 +147,7 @@ class GroupRecords:
             transactional=batch.is_transactional,
             is_control=batch.is_control,
             base_offset=batch.base_offset,
+            leader_epoch=batch.leader_epoch(self._data),
         )
 
     def _drop_replaced(self, batch: Batch, record: RawRecord, key: bytes) -> None:
@@ -154,8 +167,12 @@ class GroupRecords:
             snapshot = classic_snapshot(record.value)._replace(generation=0)
             if record.value.members:
                 snapshot = snapshot._replace(state_since_ms=None)
-        if snapshot is not None and snapshot == self._last_snapshots.get(name):
-            del self._kept[offset]
+        repeats = snapshot is not None and snapshot == self._last_snapshots.get(name)
+        if repeats and name in self._repeated:
+            del self._kept[self._repeated[name]]
+        self._repeated.pop(name, None)
+        if repeats:
+            self._repeated[name] = offset
         self._last_snapshots[name] = snapshot
 
 

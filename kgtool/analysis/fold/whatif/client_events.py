@@ -43,7 +43,7 @@ class ClientEvents(NamedTuple):
     position: Ints
     kind: Ints
     row: Ints
-    """Index into ``Log.offsets``; of GROUP_RECORD into ``Log.group_records``."""
+    """Index into ``Log.offsets``; of GROUP_RECORD into ``FoldedLog.group_events``."""
     key: Ints
     at_ms: Ints
     clock_ms: Ints
@@ -77,7 +77,7 @@ def build_client_events(
     folded: FoldedLog, removals: Removals, scenarios: Sequence[Scenario]
 ) -> ClientEvents:
     """Everything but the removals of the broker's checks."""
-    parts = [*_of_offsets(folded, removals), _of_groups(folded, removals)]
+    parts = [*_of_offsets(folded, removals), _of_groups(folded, removals), _of_loads(folded)]
     columns: list[Any] = list(zip(*parts, strict=True))
     places = ClientEvents(*columns)
     order = np.lexsort([np.concatenate(c) for c in (places.key, places.position, places.group)])
@@ -138,6 +138,13 @@ def _of_groups(folded: FoldedLog, removals: Removals) -> ClientEvents:
     place, no_key = records.log_offset[kept], np.full(len(kept), -1)
     events = _events(GROUP_RECORD, records.group[kept], place, no_key, records.at_ms[kept])
     return events._replace(row=kept, flag=np.isin(place, deleted) & ends[kept])
+
+
+def _of_loads(folded: FoldedLog) -> ClientEvents:
+    group, place, at_ms = folded.loads
+    no_key = np.full(len(group), -1)
+    events = _events(GROUP_RECORD, group, place, no_key, at_ms)
+    return events._replace(row=len(folded.log.group_records.group) + np.arange(len(group)))
 
 
 def _events(kind: int, group: Ints, position: Ints, key: Ints, at_ms: Ints) -> ClientEvents:

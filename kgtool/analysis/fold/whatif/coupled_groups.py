@@ -24,7 +24,12 @@ from kgtool.analysis.fold.whatif.client_events import (
 from kgtool.analysis.fold.whatif.group_states import GroupTimeline
 from kgtool.analysis.fold.whatif.replay import Commit, GroupReplay
 from kgtool.analysis.input.broker_settings import Scenario
-from kgtool.retention.rules import CommittedOffset
+from kgtool.retention.rules import CommittedOffset, RuleSet
+
+
+def reading(rules: RuleSet) -> tuple[bool, bool]:
+    """What of the rules decides how a group's own records are read."""
+    return rules.new_coordinator, rules.forgets_date_on_load is True
 
 
 class ClientHistory(NamedTuple):
@@ -34,12 +39,12 @@ class ClientHistory(NamedTuple):
     events: ClientEvents
     end_ms: Ints
     """Where each group's checks end."""
-    timelines: dict[bool, GroupTimeline]
-    """By whether the coordinator is the new one."""
+    timelines: dict[tuple[bool, bool], GroupTimeline]
+    """By ``reading`` of the rules."""
 
     def checks(self, scenario: Scenario) -> Checks:
         """The checks of that scenario."""
-        return Checks(self.folded, scenario, self.timelines[scenario.rules.new_coordinator])
+        return Checks(self.folded, scenario, self.timelines[reading(scenario.rules)])
 
 
 class OffsetIntervals(NamedTuple):
@@ -82,7 +87,7 @@ def _replayed(
     events = history.events.only(groups[history.events.group])
     is_record = events.kind == GROUP_RECORD
     rows = events.row[is_record]
-    records = dict(zip(rows.tolist(), log.group_records.events(rows), strict=True))
+    records = dict(zip(rows.tolist(), history.folded.group_events(rows), strict=True))
     at, offsets = np.where(is_record, 0, events.row), log.offsets
     # A commit whose successor was dropped never becomes too old.
     commit_ms = np.where(offsets.successor_dropped, FAR, offsets.commit_ms)

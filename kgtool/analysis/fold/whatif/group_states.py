@@ -10,7 +10,7 @@ import numpy as np
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import Bools, Ints
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.group_life import GroupEvent, GroupState
+from kgtool.analysis.fold.group_life import LOAD, GroupEvent, GroupState
 from kgtool.analysis.fold.group_states import apply_events, groups_of, ints_of
 from kgtool.analysis.fold.whatif.client_events import (
     COMMIT,
@@ -78,19 +78,18 @@ def _states(
     folded: FoldedLog, events: ClientEvents, rules: RuleSet
 ) -> Iterator[tuple[int, bool, bool, GroupState]]:
     """Index of the event, ``recreates``, ``has_details`` and the state from there on."""
-    records = folded.log.group_records.events()
-    columns = (events.kind, events.row, events.at_ms, events.position)
+    is_record = events.kind == GROUP_RECORD
+    records = iter(folded.group_events(events.row[is_record]))
+    columns = (is_record, events.at_ms, events.position)
     group_events = [
-        records[row]._replace(timestamp_ms=at_ms)
-        if kind == GROUP_RECORD
-        else GroupEvent(at_ms, position)
-        for kind, row, at_ms, position in zip(*(each.tolist() for each in columns), strict=True)
+        next(records)._replace(timestamp_ms=at_ms) if own else GroupEvent(at_ms, position)
+        for own, at_ms, position in zip(*(each.tolist() for each in columns), strict=True)
     ]
     state = GroupState()
     by_group = zip(events.group.tolist(), group_events, strict=True)
     for place, (_, life, new) in enumerate(apply_events(by_group, rules)):
         event, state = group_events[place], new or state
-        recreates = event.key_type is not None and not event.tombstone
+        recreates = event.key_type not in (None, LOAD) and not event.tombstone
         # The Scala coordinator skips all other records.
         recreates &= rules.new_coordinator or event.key_type == GROUP_METADATA
         if recreates or new is not None:

@@ -25,7 +25,12 @@ from kgtool.analysis.fold.whatif.client_events import (
     tick_before,
     tick_from,
 )
-from kgtool.analysis.fold.whatif.coupled_groups import ClientHistory, OffsetIntervals, replay_groups
+from kgtool.analysis.fold.whatif.coupled_groups import (
+    ClientHistory,
+    OffsetIntervals,
+    reading,
+    replay_groups,
+)
 from kgtool.analysis.fold.whatif.group_states import timeline
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.input.broker_settings import Scenario
@@ -48,8 +53,8 @@ def build_history(
     events = build_client_events(folded, removals, scenarios)
     end_ms = np.full(folded.log.size, folded.plan.end_ms + folded.plan.options.horizon_ms + 1)
     np.maximum.at(end_ms, events.group, events.clock_ms)
-    rule_sets = {each.rules.new_coordinator: each.rules for each in scenarios}
-    states = {new: timeline(folded, events, rules, end_ms) for new, rules in rule_sets.items()}
+    rule_sets = {reading(each.rules): each.rules for each in scenarios}
+    states = {key: timeline(folded, events, rules, end_ms) for key, rules in rule_sets.items()}
     return ClientHistory(folded, events, end_ms, states)
 
 

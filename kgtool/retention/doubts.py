@@ -1,0 +1,93 @@
+"""Removals whose time does not say what they were: before it by a broker's bug, or long after it.
+
+*Early.* Some brokers expire offsets of an Empty group by their commits although the group has a
+date (``RuleSet.rebalancing_is_stable``, ``RuleSet.forgets_date_on_load``). In the log that looks
+like a deletion of an offset that is older than the retention. What tells them apart: up to 3.9 the
+Scala coordinator checks all groups of a broker at one fixed rate
+(``GroupMetadataManager.startup``), so its removals have one phase, to some milliseconds; and a
+rebalance ends with a new generation, mostly after ``group.initial.rebalance.delay.ms``, 3 s.
+
+*Late.* A removal comes within one check interval after it is due. A later one is a sign of brokers
+that stood still, or of a retention that changed, unless a move of the coordinator or the end of a
+rebalance shortly before explains it. Without that nobody can say whether it is a check's. A group
+without offsets goes by no retention, so its removal alone is no sign.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kgtool.retention import rules as r
+
+INTERVAL_MS = 600_000
+"""The default of offsets.retention.check.interval.ms."""
+REBALANCE_MS = 300_000
+"""How long a rebalance takes at most: the default of max.poll.interval.ms."""
+_SOON_MS = 10_000
+"""Within this time before a new generation a removal is in the rebalance."""
+_PHASE_MS = 10
+_CHECKS = 100
+"""The clock of the checks is compared over this many of them: it drifts against the time."""
+
+
+def grace_ms(interval_ms: int) -> int:
+    """How long after the due time a removal may come.
+
+    One interval, and the little by which checks drift: the new coordinator starts the next one an
+    interval after the last one *ended*.
+    """
+    return interval_ms + max(1000, interval_ms // 100)
+
+
+def explained_until_ms(interval_ms: int) -> int:
+    """How long after its due time, or after what explains a delay, a removal is no sign.
+
+    A coordinator checks first an interval after it has loaded the partition.
+    """
+    return 2 * grace_ms(interval_ms)
+
+
+class Early(NamedTuple):
+    """A removal of an offset older than the retention, before the date of its Empty group."""
+
+    at_ms: int
+    generation_in_ms: int | None = None
+    """When the group's next generation with members was written after it; None: not soon."""
+    is_consumer: bool = False
+    """Whether the group's protocol type is ``consumer``."""
+
+
+class Checks:
+    """When the brokers' checks certainly removed something in one partition of the log."""
+
+    def __init__(self, rules: r.RuleSet, interval_ms: int, certain_ms: Sequence[int]) -> None:
+        self._rules, self._interval_ms = rules, interval_ms
+        self._certain = sorted(certain_ms)
+
+    def cause(self, removal: Early) -> str | None:
+        """``expired``, ``explicit``, or None where it can't be known."""
+        rules, after = self._rules, removal.generation_in_ms
+        in_rebalance = removal.is_consumer and after is not None and after <= REBALANCE_MS
+        bugs = [rules.forgets_date_on_load]
+        bugs += [rules.rebalancing_is_stable] if in_rebalance else []
+        if not any(bug is not False for bug in bugs):
+            return r.CAUSE_EXPLICIT
+        agrees = self._agrees(removal.at_ms)
+        if agrees is None and in_rebalance and rules.rebalancing_is_stable is not False:
+            agrees = True if after is not None and after <= _SOON_MS else None
+        if agrees is None:
+            return None
+        if agrees:
+            return r.CAUSE_EXPIRED
+        return None if True in bugs else r.CAUSE_EXPLICIT
+
+    def _agrees(self, at_ms: int) -> bool | None:
+        """Whether a removal has the phase of others at that time; None: there are none."""
+        interval = self._interval_ms
+        low = bisect_left(self._certain, at_ms - _CHECKS * interval)
+        high = bisect_right(self._certain, at_ms + _CHECKS * interval)
+        apart = ((each - at_ms) % interval for each in self._certain[low:high])
+        distances = [min(each, interval - each) for each in apart]
+        return min(distances) <= _PHASE_MS if distances else None
