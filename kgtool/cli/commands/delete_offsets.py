@@ -21,7 +21,7 @@ from kgtool.cli.output.errors import hint_of, in_own_words, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream, draw
-from kgtool.columns import Column, shown
+from kgtool.columns import COUNT, Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
 from kgtool.config import Settings
@@ -36,7 +36,13 @@ PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow
 PARTITIONS = re.compile(r"[^:]+:\d+(,\d+)*", re.ASCII)
 """An argument that is a topic with partitions, where no ``--topic`` says what to delete."""
 
-_PREVIEW = (GROUP, TOPIC, PARTITION, Column("offset", "CURRENT-OFFSET"), Column("lag", "LAG"))
+_PREVIEW = (
+    GROUP,
+    TOPIC,
+    PARTITION,
+    Column("offset", "CURRENT-OFFSET", COUNT),
+    Column("lag", "LAG", COUNT),
+)
 
 
 @declare(
