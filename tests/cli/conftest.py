@@ -61,7 +61,7 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     counting = "kgtool.queries.groups.share_and_streams.count_members"
     monkeypatch.setattr(counting, lambda _cluster, groups: {row.group: 2 for row in groups})
     monkeypatch.setattr("kgtool.queries.cluster.topics.missing_topics", lambda *_: [])
-    monkeypatch.setattr("kgtool.cli.describe.watch.refresh", lambda _cluster: None)
+    monkeypatch.setattr("kgtool.queries.cluster.topics.refresh", lambda _cluster: None)
     # No broker answers here, so nothing more is to be found out of what was described.
     monkeypatch.setattr(
         "kgtool.queries.groups.list.mark_unlisted", lambda described, _kinds: described

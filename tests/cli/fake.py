@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from kgtool.client.cluster import Cluster
 from kgtool.errors import ConnectFailed, KgError
 
 
@@ -23,7 +24,7 @@ class FakeSession:
 
     def __init__(self, settings: Any, **_options: Any) -> None:
         self.settings = settings
-        self.cluster = object()
+        self.cluster = Cluster()
         self.loop = Loop()
 
     def __enter__(self) -> FakeSession:

@@ -231,6 +231,10 @@ class TestDescribe:
                 "target_epoch": 4,
                 "target_assignment": "t:0,1",
                 "upgraded": None,
+                "subscribed_topics": ["t"],
+                "subscribed_regex": None,
+                "assignor": "uniform",
+                "rack": None,
             }
         ]
         states = kgtool("describe", "--group", "g", "--state", "-o", "json").json["results"]
