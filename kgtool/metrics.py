@@ -32,6 +32,12 @@ _ROWS = (
         "lag_ms",
         1000,
     ),
+    (
+        "kgtool_group_records_lost_timestamp_seconds",
+        "When the first unread record may go by its topic's retention.ms (with --time-lag).",
+        "lost_at_ms",
+        1000,
+    ),
     ("kgtool_group_committed_offset", "The committed offset.", "current_offset", 1),
     (
         "kgtool_group_offset_committed_timestamp_seconds",

@@ -252,6 +252,8 @@ class OffsetRow(NamedTuple):
     """A transaction is about to change it, whatever ``status`` says."""
     has_only_markers: bool = False
     """Nothing but transaction markers is left to read; known only with a time lag."""
+    lost_at_ms: int | None = None
+    """The earliest moment at which the first unread record may go; None: never, or not known."""
 
     @property
     def readable(self) -> int | None:

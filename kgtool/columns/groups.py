@@ -66,6 +66,7 @@ RULE = Column("rule", "RULE")
 EXPIRES = Column("expires_at_ms", "EXPIRES-AT", text=expires_text, json="integer?")
 TYPE = Column("type", "TYPE", text=lambda row: type_name(row.get("type")))
 TIME_LAG = Column("lag_ms", "TIME-LAG", text=written("lag_ms", duration), json="integer?")
+LOST_AT = Column("lost_at_ms", "LOST-AT", text=written("lost_at_ms", moment), json="integer?")
 
 LIST = (
     GROUP,
@@ -119,6 +120,7 @@ OFFSETS = (
             "error",
         ),
     ),
+    LOST_AT,
 )
 STABLE_END = Column("last_stable_offset", "LAST-STABLE-OFFSET", json="integer?")
 """Of ``--read-committed``."""
@@ -130,8 +132,8 @@ EXPIRY = (
 OFFSETS_TEXT = shown(
     (*OFFSETS, STABLE_END, *EXPIRY),
     "group topic partition leader_epoch current_offset log_start_offset log_end_offset "
-    "last_stable_offset lag readable lag_ms metadata member_id host client_id subscribed status "
-    "committed_at_ms expires_at_ms rule",
+    "last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id "
+    "subscribed status committed_at_ms expires_at_ms rule",
 )
 """In the order of Kafka's table."""
 MEMBERS = (
@@ -182,7 +184,6 @@ _SUMS = (
     Column("max_lag", "MAX-LAG", LAG, json="integer?"),
     TIME_LAG,
 )
-LOST_AT = Column("lost_at_ms", "LOST-AT", text=written("lost_at_ms", moment), json="integer?")
 BY_GROUP = (
     GROUP,
     Column("state", "STATE", STATUS),

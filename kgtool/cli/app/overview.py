@@ -74,6 +74,7 @@ VIEW_OPTIONS = {
     "--lag RANGE": "Only partitions whose lag is in a range: '>1000', '>=10', '<5', '=0'.",
     "--by group|topic|partition": "One row for each: partitions, lag, largest lag.",
     "--time-lag": "Also the age of the first unread record.",
+    "--loses-within TIME": "Only where unread records are lost that soon.",
     "--expiry": "When each offset was committed, when it expires, and by which rule.",
     "--read-committed": "Lag against the last stable offset: what read_committed reads.",
     "--totals": "Sums per group and topic instead of partitions.",

@@ -125,8 +125,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     columns of Spark's Kafka source, output of kafka-console-consumer or kafka-dump-log. With
     --bootstrap-server the cluster itself is read. Without --table the results are a summary.
 
-    Several --retention, --check-interval or --rules make a what-if: what clients did is replayed
-    for each combination. Consumers that lost their offsets would have restarted elsewhere.
+    Several --retention, --check-interval or --rules make a what-if by replay.
     """
     conf = dict(options["conf"])
     is_local = options["engine"] == "local"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgtool.cli.app import exits
 from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.describe.present import Presenter
 from kgtool.cli.describe.query import DescribedGroup, query_groups
@@ -62,13 +63,11 @@ def command(
 ) -> int | None:
     """Show groups: committed offsets and lag, members, or state.
 
-    STATUS is ok, or what is wrong: no-commit, beyond-end (committed past the end of the log, which
-    was truncated or re-created), before-start (the next records are gone), unknown-topic,
-    no-leader, pending-transaction, denied.
+    STATUS is ok, or what is wrong: no-commit, beyond-end (truncated or re-created), before-start
+    (the next records are gone), unknown-topic, no-leader, pending-transaction, denied.
 
-    Share and streams groups, which are named one by one, have tables of their own: start offsets
-    and lag, or tasks and topology. --members and --state also say which members are behind the
-    target assignment, and which still are classic in a group that is being migrated (KIP-848).
+    Share and streams groups, which are named one by one, have tables of their own. --members and
+    --state also show which members are behind, or still classic (KIP-848).
     """
     states, view = given["states"], given["view"]
     selection = selection._replace(
@@ -135,4 +134,12 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             described += others
         if view.prometheus is not None:
             prometheus.write(view.prometheus, described, session.cluster_id, len(output.errors))
-    return None
+    return _status(output, presenter)
+
+
+def _status(output: Output, presenter: Presenter) -> int | None:
+    """Return the status of ``--loses-within`` that found something; None: the output's."""
+    if not presenter.found:
+        return None
+    output.finish()
+    return exits.FOUND

@@ -29,6 +29,8 @@ class Presenter:
         self.sizes: dict[str, int] = {}
         """How many partitions topics have."""
         self._groups_without_rows = 0
+        self.found = False
+        """Whether anything goes within ``--loses-within``."""
         self._rows: list[Row] = []
 
     def show(self, group: DescribedGroup) -> None:
@@ -46,6 +48,8 @@ class Presenter:
             for row in group.rows():
                 self.output.row(row)
         self._count(group)
+        if self.view.loses_within_ms is not None:
+            self.found |= any(self.view.loses(row.lost_at_ms) for row in group.records)
         if self.output.reader_gone:
             raise BrokenPipeError
 
@@ -142,7 +146,7 @@ def arrange(
     rows: list[Row] = list(found)
     if view.by is not None:
         sums = sum_by_topic(found, sizes) if view.by == "topic" else rows
-        rows = [row for row in sums if view.takes(row["lag"])]
+        rows = [row for row in sums if view.takes(row["lag"]) and view.loses(row.get("lost_at_ms"))]
     elif view.totals:
         rows = list(totals(found))
     return columns.sort(rows, view.sort) if view.sort is not None else rows

@@ -57,6 +57,7 @@ def sum_of(rows: Sequence[Row], **about: Any) -> dict[str, Any]:
     """Sum up the known lags, none below 0, and the known ages."""
     lags = [max(row["lag"], 0) for row in rows if row["lag"] is not None]
     ages = [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
+    lost = [row["lost_at_ms"] for row in rows if row.get("lost_at_ms") is not None]
     return {
         **about,
         "partitions": len(rows),
@@ -65,4 +66,5 @@ def sum_of(rows: Sequence[Row], **about: Any) -> dict[str, Any]:
         "lag": sum(lags),
         "max_lag": max(lags, default=None),
         "lag_ms": max(ages, default=None),
+        "lost_at_ms": min(lost, default=None),
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import columns as columns_of
+from kgtool.clock import now_ms
 from kgtool.columns import Column, Order, groups
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
@@ -82,6 +83,8 @@ class View(NamedTuple):
     by: str | None = None
     """``group`` or ``topic``: one row for each. None: one a partition."""
     time_lag: bool = False
+    loses_within_ms: int | None = None
+    """Only where unread records go within this span."""
     read_committed: bool = False
     expiry: bool = False
     totals: bool = False
@@ -103,11 +106,18 @@ class View(NamedTuple):
     @property
     def narrows(self) -> bool:
         """Whether partitions are hidden by their lag."""
-        return self.lagging or self.lag is not None
+        return self.lagging or self.lag is not None or self.loses_within_ms is not None
 
     def shows(self, row: Any) -> bool:
         """Whether an offset is shown; with ``--by`` the sums are filtered instead."""
-        return self.by is not None or self.takes(row.lag) or self._takes_uncommitted(row)
+        is_taken = self.takes(row.lag) or self._takes_uncommitted(row)
+        return self.by is not None or (is_taken and self.loses(row.lost_at_ms))
+
+    def loses(self, lost_at_ms: int | None) -> bool:
+        """Whether unread records go within ``--loses-within``; true without it."""
+        if self.loses_within_ms is None:
+            return True
+        return lost_at_ms is not None and lost_at_ms <= now_ms() + self.loses_within_ms
 
     def _takes_uncommitted(self, row: Any) -> bool:
         """Whether a row of unknown lag has something to read: nothing was committed there yet."""
@@ -218,7 +228,8 @@ def build_view(
         given["lagging"],
         _lag_test(given["lag"]),
         by,
-        given["time_lag"],
+        given["time_lag"] or given["loses_within"] is not None,
+        given["loses_within"],
         given["read_committed"],
         given["expiry"],
         given["totals"],
@@ -232,7 +243,7 @@ def build_view(
     )
     asked = {column.key for column in (*view.columns, *([view.sort.column] if view.sort else ()))}
     return view._replace(
-        time_lag=view.time_lag or "lag_ms" in asked,
+        time_lag=view.time_lag or not asked.isdisjoint(("lag_ms", "lost_at_ms")),
         read_committed=view.read_committed or "last_stable_offset" in asked,
         expiry=view.expiry or not asked.isdisjoint(groups.EXPIRY_KEYS),
     )
@@ -243,6 +254,7 @@ _OF_OFFSETS = (
     "lag",
     "by",
     "time_lag",
+    "loses_within",
     "read_committed",
     "expiry",
     "totals",
@@ -263,5 +275,7 @@ def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> 
     sums = [f"--{option}" for option in ("totals", "by") if given[option]]
     if len(sums) > 1:
         raise UsageError("--totals and --by exclude each other.")
+    if given["loses_within"] is not None and (given["totals"] or given["by"] == "topic"):
+        raise UsageError("--loses-within is about groups or partitions: --by group|partition.")
     if given["expiry"] and sums:
         raise UsageError(f"--expiry is about single partitions: leave out {sums[0]}.")

@@ -170,6 +170,7 @@ def view_options(function: F) -> F:
     """Add kgtool's own options of ``describe``: ``--lagging``, ``--columns``, ``--watch`` …"""
     types = {
         "watch": duration(bare_ms=1000),
+        "loses-within": duration(),
         "by": OneOf(("group", "topic", "partition")),
         "limit": number(1),
         "prometheus": click.Path(),

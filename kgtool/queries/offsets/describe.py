@@ -25,6 +25,8 @@ Emit = Callable[[GroupOffsets], None]
 Clock = Callable[[], int]
 """Returns the time, in ms since the epoch."""
 Ends = Mapping[TopicPartition, LogEnds]
+Retentions = Mapping[str, "int | None"]
+"""``retention.ms`` by topic; None: its records are kept, or it is not known."""
 
 
 class _Options(NamedTuple):
@@ -59,7 +61,8 @@ def describe_offsets(
     :param emit: called with each group as it becomes known; what is returned is empty then.
     :param kinds: group types known from a listing.
     :param committed: measure the lag against the last stable offset.
-    :param clock: find the age of the first unread record too (``lag_ms``), by this clock.
+    :param clock: find the age of the first unread record too (``lag_ms``), by this clock, and when
+        it goes by its topic's retention (``lost_at_ms``).
     :param whole: rows too for the partitions without a commit of topics that a group has read.
     :param share: of the time that is left, where something is to be done afterwards.
     """
@@ -122,10 +125,14 @@ def _describe_batch(
         batch.ends.update((yield from log_ends(cluster, beyond, stable=options.stable)))
     times: Times = {}
     if options.clock is not None:
+        from kgtool.queries.offsets.record_retention import record_retentions
         from kgtool.queries.offsets.time_lag import first_unread
 
         isolation = READ_COMMITTED if options.stable else READ_UNCOMMITTED
-        times = yield from first_unread(cluster, batch.positions(), isolation=isolation)
+        positions = batch.positions()
+        times = yield from first_unread(cluster, positions, isolation=isolation)
+        topics = sorted({at.partition.topic for at in positions})
+        batch.retentions = yield from record_retentions(cluster, topics)
     batch.finish(times)
     return batch
 
@@ -152,6 +159,7 @@ class _Batch:
 
     def __init__(self, groups: list[_Group], options: _Options) -> None:
         self.ends: dict[TopicPartition, LogEnds] = {}
+        self.retentions: Retentions = {}
         self.rows = 0
         self.kept: list[GroupOffsets] = []
         """Where no ``emit`` takes them."""
@@ -168,7 +176,7 @@ class _Batch:
             return
         for group in list(self._open.values()):
             if group.needed <= self.ends.keys():
-                found = group.finish(self.ends, {}, None)
+                found = group.finish(self.ends, {}, None, {})
                 if all(row.status != "beyond-end" for row in found.rows):  # else asked again
                     self._done(found)
 
@@ -182,7 +190,7 @@ class _Batch:
 
     def finish(self, times: Times) -> None:
         for group in list(self._open.values()):
-            self._done(group.finish(self.ends, times, self._options.clock))
+            self._done(group.finish(self.ends, times, self._options.clock, self.retentions))
 
     def _done(self, found: GroupOffsets) -> None:
         del self._open[found.description.group]
@@ -263,9 +271,12 @@ class _Group:
                 found[partition] = Position(partition, max(offset, log.start or 0), end)
         return found
 
-    def finish(self, ends: Ends, times: Times, clock: Clock | None) -> GroupOffsets:
+    def finish(
+        self, ends: Ends, times: Times, clock: Clock | None, retentions: Retentions
+    ) -> GroupOffsets:
         positions = self.positions(ends) if times else {}
         ages: dict[TopicPartition, int] = {}
+        lost: dict[TopicPartition, int] = {}
         unreadable: dict[str, ItemError] = {}  # one error a topic: it is a matter of its ACL
         for partition, position in positions.items():
             written = times.get(position)
@@ -273,15 +284,20 @@ class _Group:
                 ages[partition] = NONE_LEFT
             elif isinstance(written, int) and clock is not None:
                 ages[partition] = max(clock() - written, 0)  # a producer's clock may be ahead
+                retention_ms = retentions.get(partition.topic)
+                if retention_ms is not None:
+                    lost[partition] = written + retention_ms
             elif isinstance(written, KgError):
                 error = ItemError.of(written, Target(self.name, partition.topic))
                 unreadable.setdefault(partition.topic, error)
-        rows = list(self._rows(ends, ages))
+        rows = list(self._rows(ends, ages, lost))
         errors = [row.error for row in rows if row.error is not None]
         errors = [*([] if self._error is None else [self._error]), *errors, *unreadable.values()]
         return GroupOffsets(self._description, rows, errors)
 
-    def _rows(self, ends: Ends, ages: Mapping[TopicPartition, int]) -> Iterator[OffsetRow]:
+    def _rows(
+        self, ends: Ends, ages: Mapping[TopicPartition, int], lost: Mapping[TopicPartition, int]
+    ) -> Iterator[OffsetRow]:
         name, committed, subscribed = self.name, self._committed, self._subscribed
         for partition, member in self._order:
             topic = partition.topic
@@ -297,6 +313,7 @@ class _Group:
                 subscribed[topic],
                 None if ages.get(partition) == NONE_LEFT else ages.get(partition),
                 ages.get(partition) == NONE_LEFT,
+                lost.get(partition),
             )
             yield row if row.error is None else self._with_reason(row, partition, row.error)
 

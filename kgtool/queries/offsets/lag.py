@@ -79,6 +79,7 @@ def offset_row(
     subscribed: bool | None,
     lag_ms: int | None = None,
     has_only_markers: bool = False,
+    lost_at_ms: int | None = None,
 ) -> OffsetRow:
     """Return one row of ``describe --offsets``.
 
@@ -131,5 +132,6 @@ def offset_row(
             stable,
             is_pending,
             has_only_markers,
+            lost_at_ms,
         ),
     )
