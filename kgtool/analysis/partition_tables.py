@@ -86,6 +86,8 @@ def _tables(folded: FoldedLog) -> Tables:
         yield "gaps", by_family.gaps(folded, explained)
     for number, intervals in enumerate(intervals_by_scenario(folded, explained)):
         scenario = options.scenarios[number]
+        # What a check would have done to a group depends on its state.
+        intervals = intervals.only(~folded.unknown.groups[intervals.group])
         yield "losses", whatif.losses(folded, scenario, intervals)
         yield "whatif_totals", whatif.totals(folded, number, intervals)
         yield "whatif_days", whatif.days(folded, number, intervals)

@@ -19,7 +19,7 @@ from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
 from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile
-from kgtool.analysis.input.resolve_inputs import may_overlap
+from kgtool.analysis.input.resolve_inputs import begins_late, may_overlap
 from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import damaged_files, quality, sentence
 from kgtool.analysis.words import when
@@ -99,7 +99,9 @@ class Analysis:
         self.overlapping = may_overlap(files)
         """Whether the same record may be there more than once."""
         self._already_read = None
+        self._earlier_heads: frozenset[int] = frozenset()
         if state is not None:
+            self._earlier_heads = frozenset(state.before.offsets) - {*state.before.begins_late}
             engine.earlier, engine.keep_in = state.earlier, state.run
             self._already_read = state.before.offsets
             self.missing |= state.before.missing
@@ -177,7 +179,20 @@ class Analysis:
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
             frozenset(name for name, *_ in topics) if topics else None,
+            frozenset(self.begins_late),
+            basis.listed if self._asks_listing else {},
         )
+
+    @cached_property
+    def begins_late(self) -> dict[int, int]:
+        """The first offset read of each log partition that begins before the inputs."""
+        return begins_late(self.files, self._read, self.basis.log_starts, self._earlier_heads)
+
+    @property
+    def _asks_listing(self) -> bool:
+        """Whether cluster.json's groups, as of when it was written, tell what records don't."""
+        lacks = self.begins_late or self.missing & (missing_data.GROUPS | missing_data.NEW_GROUPS)
+        return bool(lacks) and self.as_of_ms is None
 
     def names(self) -> list[str]:
         """The tables that these options give."""
@@ -189,7 +204,7 @@ class Analysis:
 
     def fold(self) -> None:
         """Fold now, not when the first table is read."""
-        assert self._folded is self.engine
+        _ = self._folded
 
     def small(self, name: str) -> Any:
         """A small table of all log partitions."""
@@ -260,8 +275,7 @@ class Analysis:
 
     @cached_property
     def _folded(self) -> Engine:
-        assert self.notes is not None
-        self.engine.fold(self.plan)
+        self.engine.fold(self.plan)  # the plan reads the inputs first
         return self.engine
 
     def decisions(self) -> Iterator[dict[str, Any]]:

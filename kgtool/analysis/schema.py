@@ -181,9 +181,9 @@ of the commit (topic-recreated)."""
 GAPS: Final = _columns("""
     family string, groups bigint, keys bigint, longest_gap_ms bigint, safe_retention_ms bigint
 """)
-"""Of offsets that were committed more than once: the longest time between two commits of one, and
-the smallest retention with which no check removes anything that is committed again later (0: any
-does, the group held on to its offsets)."""
+"""Of committed offsets: the longest time between two commits of one, or from its last commit to its
+expiry or the end of the log, and the smallest retention with which no check removes it meanwhile
+(0: any does, the group held on to its offsets)."""
 
 UPGRADES: Final = _columns("""
     group string, group_state string, live_offsets bigint, lost_offsets bigint, lost_topics bigint,

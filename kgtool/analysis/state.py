@@ -46,6 +46,8 @@ class SavedState(NamedTuple):
     is_parquet: bool | None = None
     parts: Mapping[str, int] = {}
     """Number of Parquet files of each run."""
+    begins_late: Sequence[int] = ()
+    """Log partitions whose beginning no run has read."""
 
 
 class State:
@@ -135,6 +137,7 @@ class State:
             analysis.overlapping,
             is_parquet,
             parts,
+            [*analysis.begins_late],
         )
         content = {"kgtool_state": FORMAT, **after._asdict()}
         self._place.write(FILE, json.dumps(content).encode())

@@ -19,6 +19,7 @@ from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.analysis.fold.group_states import GroupStates
 from kgtool.analysis.fold.log import Loads, Log
 from kgtool.analysis.fold.offset_history import OffsetHistory, build_history
+from kgtool.analysis.fold.unknown import Listed, Unknown
 from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
@@ -69,6 +70,10 @@ class FoldPlan(NamedTuple):
     """cluster.json's ids of topics."""
     topics: frozenset[str] | None
     """All topics of cluster.json; None: unknown."""
+    headless: frozenset[int] = frozenset()
+    """Log partitions that begin before the inputs."""
+    listed: dict[str, Listed] = {}
+    """cluster.json's groups, where records can't tell the state of some."""
 
 
 class Verdicts(NamedTuple):
@@ -114,6 +119,13 @@ class FoldedLog:
     def history(self) -> OffsetHistory:
         """The history of every offset."""
         return build_history(self.log, self.plan.rules)
+
+    @cached_property
+    def unknown(self) -> Unknown:
+        """What can't be known."""
+        headless = self.partition in self.plan.headless
+        plan, shared = self.plan, (self.log, self.states)
+        return Unknown(*shared, plan.rules, plan.listed, end_ms=plan.end_ms, is_headless=headless)
 
     def verdicts(self, rows: Ints, state: Ints) -> Verdicts:
         """The verdicts on what is stored at rows of ``history``, in these group states."""

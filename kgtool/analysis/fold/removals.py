@@ -67,7 +67,27 @@ def explain_removals(folded: FoldedLog) -> Removals:
         rule=np.full(size, -1),
     )
     found = found.only(np.lexsort((found.position, found.group)))
-    return _with_causes(folded, found) if size else found
+    return _as_far_as_known(folded, _with_causes(folded, found)) if size else found
+
+
+def _as_far_as_known(folded: FoldedLog, found: Removals) -> Removals:
+    """Without causes and dates that a log with missing records can't tell."""
+    unknown, cause, write = folded.unknown, found.cause, codes(found.group, found.at_ms)
+    if folded.log.is_complete:
+        return found
+    converted = found.of_group & (cause == EXPLICIT) & unknown.goes_on(found.group, found.position)
+    if not unknown.is_headless:
+        return found._replace(cause=np.where(converted, -1, cause))
+    hidden = converted | unknown.before(found.group, found.position) | (cause < 0)
+    # A check removes a group without offsets: of those written before the inputs nothing is known.
+    bare = found.of_group & ~any_of(write, ~hidden & ~found.of_group) & (found.offsets_left <= 0)
+    hidden |= bare & unknown.contents(found.group, found.position)
+    # One that was not due would tell that nothing of this write expired.
+    hidden |= (cause != EXPLICIT) & any_of(write, hidden)
+    undated = hidden | unknown.date(found.group, found.expires_ms)
+    return found._replace(
+        cause=np.where(hidden, -1, cause), expires_ms=np.where(undated, NONE, found.expires_ms)
+    )
 
 
 def _with_causes(folded: FoldedLog, found: Removals) -> Removals:

@@ -6,7 +6,7 @@ They come from the options, else from cluster.json, else from Kafka's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -44,6 +44,10 @@ class BrokerSettings(NamedTuple):
     """cluster.json's ``topics``: log start and end offsets when the export was taken."""
     changes: RetentionPhases = ()
     """Retentions, if they changed while the log was written; the last one is ``retention_ms``."""
+    log_starts: dict[int, int] = {}
+    """cluster.json's start offset of each log partition."""
+    listed: dict[str, tuple[str, str, str]] = {}
+    """cluster.json's groups: type, state, protocol type."""
 
     @property
     def wrote(self) -> RetentionPhases:
@@ -90,7 +94,26 @@ def settings_from(
         _number(content.get("taken_at_ms"), 1, LONGEST_MS),
         assumed,
         topics if isinstance(topics, list) else None,
+        (),
+        dict(_log_starts(content.get("partitions"))),
+        dict(_listed(content.get("groups"))),
     )
+
+
+def _log_starts(rows: Any) -> Iterator[tuple[int, int]]:
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            number, start = row.get("partition"), row.get("start_offset")
+            if isinstance(number, int) and isinstance(start, int):
+                yield number, start
+
+
+def _listed(rows: Any) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            name, *told = (row.get(key) for key in ("group", "type", "state", "protocol_type"))
+            if isinstance(name, str) and all(isinstance(each, str) and each for each in told[:2]):
+                yield name, (str(told[0]).lower(), str(told[1]), str(told[2] or ""))
 
 
 def choose_scenarios(

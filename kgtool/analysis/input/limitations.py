@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.input import formats
@@ -13,6 +14,7 @@ from kgtool.errors import UsageError
 from kgtool.retention.rules import RuleSet
 from kgtool.text import listed
 
+EXPIRING = "expiring-within"
 _STATES = missing_data.GROUPS | missing_data.NEW_GROUPS
 _LIVE_COLUMNS = (
     (missing_data.TRANSACTIONS, ("pending_transaction",)),
@@ -58,6 +60,31 @@ def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
         raise UsageError(
             f"--as-of can't be applied to {timeless[0]}: it doesn't tell when records were written."
         )
+
+
+def late_note(first: Mapping[int, int]) -> str | None:
+    """The sentence about log partitions that begin before the inputs, by their first offset."""
+    if not first:
+        return None
+    some = listed([f"{number} (first offset {at:,})" for number, at in first.items()], 3)
+    return (
+        f"The inputs lack the beginning of log partition {some}. Groups without a record of their "
+        "own there have no state and no date, and their earlier removals no cause."
+    )
+
+
+def check_conditions(conditions: Iterable[Any], missing: int, rules: RuleSet) -> None:
+    """Refuse --fail-on where the inputs can't tell (UsageError)."""
+    asks = missing_data.COMMIT_TIMES
+    if not rules.fixed_at_commit:
+        asks |= missing_data.GROUPS | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS
+    for condition in conditions:
+        lacks = missing & (asks if condition.kind == EXPIRING else missing_data.BLIND)
+        if lacks:
+            raise UsageError(
+                f"--fail-on {condition} can't be told: the inputs lack "
+                f"{', '.join(missing_data.words(lacks))}. An export has everything: kgtool export."
+            )
 
 
 def _empty_columns(missing: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -14,6 +14,8 @@ from kgtool.analysis.input import formats
 from kgtool.analysis.input.copies import newest
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile, Inputs, is_empty_log
 from kgtool.errors import ConfigError
+
+MAX_OFFSET = 2**63 - 1
 
 
 def resolve(inputs: Inputs) -> Inputs:
@@ -113,3 +115,31 @@ def may_overlap(files: Sequence[InputFile]) -> bool:
             folder = file.path.rpartition("/")[0]
             folders.setdefault(file.partition, set()).add((file.root, folder))
     return any(len(some) > 1 for some in folders.values())
+
+
+def begins_late(
+    files: Iterable[InputFile], read: Any, starts: Mapping[int, int], earlier: Container[int]
+) -> dict[int, int]:
+    """The first offset read of each log partition whose beginning is in no input.
+
+    cluster.json tells where a log begins, else the names of its segments do: the log cleaner keeps
+    them when it removes their first records. Without names (Parquet) the first offset must do.
+
+    :param read: the notes of what was read.
+    :param starts: cluster.json's.
+    :param earlier: log partitions whose beginning an earlier run has read.
+    """
+    named = {kind.name for kind in (formats.SEGMENT, formats.CLUSTER, *formats.DUMPS)}
+    bases: dict[int, int] = {}
+    for file in files:
+        if file.format in named:
+            bases[file.partition] = min(bases.get(file.partition, MAX_OFFSET), file.base_offset)
+    rows = read.group_by("partition").aggregate([("log_offset", "min")]).to_pylist()
+    found: dict[int, int] = {}
+    for row in rows:
+        number, first = row["partition"], row["log_offset_min"]
+        if first is None or number in earlier:
+            continue
+        if starts.get(number, bases.get(number, first)):
+            found[number] = first
+    return dict(sorted(found.items()))

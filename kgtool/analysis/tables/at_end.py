@@ -111,6 +111,7 @@ def upgrades(folded: FoldedLog, found: LiveOffsets) -> Any:
     plan, log, size = folded.plan, folded.log, folded.log.size
     of = folded.states.groups.at(folded.states.latest)
     classic = of.known & (of.type == rc.TYPE[r.TYPE_CLASSIC]) & (of.protocol == rc.CONSUMER)
+    classic &= ~folded.unknown.groups
     rows = np.flatnonzero(classic[found.group] & ~found.pending)
     group, stored = found.group[rows], found.stored[rows]
     commit, own = log.offsets.commit_ms[stored], log.offsets.expire_ms[stored]

@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import NONE, Ints, decode_texts, encode_texts, ints, sum_rows
+from kgtool.analysis.fold.arrays import (
+    NONE,
+    Ints,
+    decode_texts,
+    encode_texts,
+    extreme,
+    ints,
+    sum_rows,
+)
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.removals import Removals
+from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.fold.whatif.client_events import offset_events, successor_dropped
 from kgtool.analysis.fold.whatif.offset_intervals import build_history
 from kgtool.analysis.input.broker_settings import Scenario
@@ -29,15 +37,25 @@ def gaps(folded: FoldedLog, removals: Removals) -> Any:
     history = build_history(folded, removals, (scenario,))
     checks = history.checks(scenario)
     longest, safe, keys = np.full(size, NONE), *np.zeros((2, size), dtype=np.int64)
+    expired = ~removals.of_group & (removals.cause == EXPIRED)
+    expired_ms = extreme(len(folded.log.keys.group), removals.key[expired], removals.at_ms[expired])
     for happened in offset_events(folded, history.events, history.end_ms):
         events, again = happened.events, happened.again
         several = happened.is_commit & (again >= 0)
         # The pause before a dropped successor is no longer than one of these.
         rows = np.flatnonzero(several & ~successor_dropped(folded, events))
-        group = events.group[rows]
-        np.maximum.at(longest, group, events.first_ms[again[rows]] - events.at_ms[rows])
-        np.maximum.at(safe, group, checks.safe_retention(happened, rows))
-        of = folded.log.keys.group[np.unique(events.key[several])]
+        last = np.flatnonzero(happened.is_commit & happened.runs.is_last)
+        ended = _end_of_pause(expired_ms[events.key[last]], events.at_ms[last], plan.end_ms)
+        pauses = (
+            (rows, events.first_ms[again[rows]], happened.until_ms[rows]),
+            # The check that found it due is among those that must not.
+            (last, ended, np.where(ended < plan.end_ms, ended + plan.interval_ms, ended + 1)),
+        )
+        for which, end_ms, until_ms in pauses:
+            group = events.group[which]
+            np.maximum.at(longest, group, end_ms - events.at_ms[which])
+            np.maximum.at(safe, group, checks.safe_retention(happened, which, until_ms))
+        of = folded.log.keys.group[np.unique(events.key[happened.is_commit])]
         keys += np.bincount(of, minlength=size)
     some = np.flatnonzero(keys)
     columns = {
@@ -49,6 +67,12 @@ def gaps(folded: FoldedLog, removals: Removals) -> Any:
         "group": folded.log.groups.take(some),
     }
     return folded.table("gaps", columns, (("group", "string"),))
+
+
+def _end_of_pause(expired_ms: Ints, commit_ms: Ints, end_ms: int) -> Ints:
+    """When the pause after a last commit ended: at its removal by a check, or with the log."""
+    found = np.where(expired_ms > commit_ms, expired_ms, end_ms)
+    return np.asarray(np.maximum(found, commit_ms), dtype=np.int64)
 
 
 def writers(folded: FoldedLog) -> Any:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import Ints
+from kgtool.analysis import missing_data
+from kgtool.analysis.fold.arrays import NONE, Ints, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.words import when
 from kgtool.changes.cleanup.plan_file import (
@@ -37,15 +38,17 @@ def items(folded: FoldedLog, live: Any, group: Ints) -> Any:
     """
     plan, idle_ms = folded.plan, folded.plan.options.idle_ms
     latest_ms = None if idle_ms is None else plan.end_ms - idle_ms
-    own = folded.states.protocol_types()[folded.states.latest]
-    known = folded.states.groups.known[folded.states.latest]
+    latest, states = folded.states.latest, folded.states
+    names = np.where(states.groups.known[latest], states.protocol_types()[latest], None)
+    own = folded.unknown.protocols(pa.array(names, pa.string())).to_pylist()
+    used_ms = _last_own_record_ms(folded)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     found: list[PlanItem | LeftOut] = []
     for start, end in zip(starts, [*starts[1:], len(order)], strict=False):  # none: one end
         number = int(group[order[start]])
         rows = live.take(pa.array(order[start:end])).to_pylist()
-        whole = _whole(folded, rows, own[number] if known[number] else None)
+        whole = _whole(folded, rows, own[number], int(used_ms[number]))
         if _is_wanted(whole, latest_ms):
             found += _decide(whole, plan.topic_ids, latest_ms, plan.end_ms)
     return pa.table(
@@ -62,7 +65,17 @@ def decisions(rows: Iterable[Mapping[str, Any]]) -> Iterator[PlanItem | LeftOut]
         yield pickle.loads(row["decision"])  # noqa: S301 - our own workers' words
 
 
-def _whole(folded: FoldedLog, rows: list[dict[str, Any]], protocol: str | None) -> dict[str, Any]:
+def _last_own_record_ms(folded: FoldedLog) -> Ints:
+    """When the last own record of each group was written; NONE: unknown."""
+    records, size = folded.log.group_records, folded.log.size
+    if folded.log.missing & missing_data.TIMES:
+        return np.full(size, NONE)
+    return extreme(size, records.group, records.at_ms)
+
+
+def _whole(
+    folded: FoldedLog, rows: list[dict[str, Any]], protocol: str | None, used_ms: int
+) -> dict[str, Any]:
     """A group with all its offsets."""
     for row in rows:
         _, end = folded.plan.ends.get((row["topic"], row["partition"]), (None, None))
@@ -70,6 +83,7 @@ def _whole(folded: FoldedLog, rows: list[dict[str, Any]], protocol: str | None) 
     times = [row["commit_timestamp_ms"] for row in rows if row["commit_timestamp_ms"] is not None]
     # Members that joined and left without a commit are use too.
     states = [row["state_since_ms"] for row in rows if row["state_since_ms"] is not None]
+    states += [] if states or used_ms == NONE else [used_ms]
     return {
         "group": rows[0]["group"],
         "type": rows[0]["group_type"],

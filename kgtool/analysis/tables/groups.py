@@ -11,7 +11,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, decode_texts, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, Removals
-from kgtool.analysis.tables.live import LiveOffsets, topic_counts, unknown_group
+from kgtool.analysis.tables.live import LiveOffsets, topic_counts
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 
@@ -25,8 +25,9 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
     """
     log, missing = folded.log, folded.log.missing
     size = log.size
-    unknown = unknown_group(folded, np.arange(size))
+    unknown, every = folded.unknown, np.arange(size)
     kind, state, protocol, members = _states(folded)
+    group_type, group_state = unknown.kinds(every, kind, state)
     expired = np.bincount(removals.group[removals.cause == EXPIRED], minlength=size)
     rebalances = np.bincount(log.group_records.group[completed_rebalances(folded)], minlength=size)
     first, last, commit, commits = _seen(folded)
@@ -40,10 +41,10 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
     columns = {
         "group": log.groups,
         "family": folded.families,
-        "group_type": decode_texts(np.where(unknown, -1, kind), rc.TYPES),
-        "group_state": decode_texts(np.where(unknown, -1, state), rc.STATES),
-        "protocol_type": decode_texts(np.where(unknown, -1, protocol[0]), protocol[1]),
-        "members": np.where(unknown, NONE, members),
+        "group_type": group_type,
+        "group_state": group_state,
+        "protocol_type": unknown.protocols(protocol),
+        "members": np.where(unknown.members, NONE, members),
         "commits": hidden if missing & missing_data.OFFSETS else commits,
         "rebalances": hidden if missing & missing_data.GROUPS else rebalances,
         "first_seen_ms": hidden if is_timeless else first,
@@ -92,7 +93,7 @@ def _seen(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
     return first, last, extreme(size, of[commit], offsets.at_ms[commit]), commits
 
 
-def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
+def _states(folded: FoldedLog) -> tuple[Ints, Ints, Any, Ints]:
     """Type, state, protocol (numbers and their names) and members at the end of the log."""
     states, rules = folded.states, folded.plan.rules
     latest = states.latest
@@ -110,7 +111,7 @@ def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     names = states.protocol_types()[latest]
     distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)
     members = np.where(state == _DEAD, 0, states.ints("members")[latest])
-    return kind, state, (np.where(here, number, -1), distinct), members
+    return kind, state, decode_texts(np.where(here, number, -1), distinct), members
 
 
 def _bytes(folded: FoldedLog, found: LiveOffsets) -> Ints:

@@ -16,7 +16,6 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, decode_texts, ints
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import group_contents
-from kgtool.analysis.tables.live import unknown_group
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import grace_ms
 
@@ -48,7 +47,9 @@ def _groups(folded: FoldedLog) -> Any:
     goes = rc.may_go(rules, group, left=left, pending=held > 0, had=left > 0)
     # Else its removal leaves no trace in the log.
     goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
-    goes &= ~unknown_group(folded, every)
+    since = folded.unknown.since_ms(every, latest)
+    goes &= ~folded.unknown.members & ~folded.unknown.contents(every, np.full(size, MAX - 1))
+    goes &= (since != NONE) | (states.since_ms(latest) == NONE)
     rows = np.flatnonzero(goes)
     return pa.table(
         {
@@ -56,6 +57,6 @@ def _groups(folded: FoldedLog) -> Any:
             "group_type": decode_texts(group.type[rows], rc.TYPES),
             "group_state": decode_texts(group.state[rows], rc.STATES),
             "rule": pa.repeat(r.CAUSE_GROUP_EMPTY, len(rows)),
-            "expires_at_ms": arrow_ints(np.maximum(states.since_ms(latest), cleared)[rows]),
+            "expires_at_ms": arrow_ints(np.maximum(since, cleared)[rows]),
         }
     )

@@ -80,7 +80,7 @@ def shared_age(parts: Any) -> tuple[int, int, int] | None:
 def table(folded: FoldedLog, found: Removals) -> Any:
     """Rows of ``schema.REMOVALS``; unknown values are null."""
     log, missing = folded.log, folded.log.missing
-    blind = np.full(len(found.key), bool(missing & missing_data.BLIND))
+    blind = np.full(len(found.key), folded.unknown.blind())
     if missing & missing_data.TRANSACTIONS and not log.is_complete:
         # An aborted commit looks like one that was not due when the offset was removed.
         blind |= _may_be_transactional(folded)[found.group] & (found.cause == EXPLICIT)

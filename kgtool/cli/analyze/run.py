@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgtool.analysis.input.limitations import EXPIRING, check_conditions, late_note
 from kgtool.analysis.words import duration
 from kgtool.changes.cleanup.plan import make_header
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem, write
@@ -23,7 +24,7 @@ from kgtool.timespec import span_ms
 
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
 NAMED_FILES = 20
-OVERDUE, EXPIRING, LOSSES = "overdue", "expiring-within", "losses"
+OVERDUE, LOSSES = "overdue", "losses"
 
 
 def analyze(
@@ -85,6 +86,7 @@ def _analyze(
             session = getattr(engine, "session", None)
             options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
         analysis = Analysis(engine, inputs.files, basis, options["as_of"], table_options, state)
+        check_conditions(options["fail_on"], analysis.missing, basis.rules)
         _write_outputs(analysis, output, options, progress)
     if state is not None:
         state.commit(analysis)
@@ -184,19 +186,13 @@ def _write_outputs(
     from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.tables.quality import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables
-    from kgtool.analysis.words import when
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)  # this reads the inputs
     progress.redraw()
     nothing = analysis.nothing_read()
     if nothing is not None:
         raise ConfigError(nothing)
-    if analysis.future_records is not None:
-        count, latest_ms = analysis.future_records
-        output.note(
-            f"Note: {count:,} records have a time in the future (up to {when(latest_ms)}): a clock "
-            f"was wrong. The log's end is taken to be {when(analysis.end_ms)}."
-        )
+    _note_log(output, analysis)
     if options["strict"] and damaged:
         raise AnalysisError(sentence(damaged[0]))
     output.done += 1
@@ -218,6 +214,21 @@ def _write_outputs(
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
     if options["plan"] is not None:
         write_plan(analysis, output, options["plan"], options["idle"])
+
+
+def _note_log(output: Output, analysis: Any) -> None:
+    """Note that the log begins late, and that its clocks were wrong."""
+    from kgtool.analysis.words import when
+
+    late = late_note(analysis.begins_late)
+    if late is not None:
+        output.note(f"Note: {late}")
+    if analysis.future_records is not None:
+        count, latest_ms = analysis.future_records
+        output.note(
+            f"Note: {count:,} records have a time in the future (up to {when(latest_ms)}): a clock "
+            f"was wrong. The log's end is taken to be {when(analysis.end_ms)}."
+        )
 
 
 def _warn_early(output: Output, analysis: Any) -> None:
@@ -319,7 +330,18 @@ class FailCondition(NamedTuple):
         found = analysis.count(table, column, *until)
         if found:
             output.note(f"--fail-on {self}: {found:,} {words}")
+        elif self.kind != LOSSES:
+            self._check_told(analysis, output)
         return bool(found)
+
+    def _check_told(self, analysis: Any, output: Output) -> None:
+        """Say how many offsets have no date that can be told; UsageError: none has."""
+        kinds = analysis.small("group_kinds")
+        live, untold = (sum(kinds[name].to_pylist()) for name in ("offsets", "untold"))
+        if untold and untold == live:
+            raise UsageError(f"--fail-on {self} can't be told of any of the {live:,} offsets.")
+        if untold:
+            output.note(f"--fail-on {self}: can't be told of {untold:,} of {live:,} offsets")
 
     def __str__(self) -> str:
         return f"{self.kind}={duration(self.within_ms)}" if self.within_ms else self.kind

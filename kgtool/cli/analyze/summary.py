@@ -10,6 +10,7 @@ from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.tables import draw, fit
 from kgtool.columns import COUNT, NAME, Column, Row, written
+from kgtool.retention.rules import RULE_SETS
 from kgtool.text import escape, listed
 
 WIDTH = 80
@@ -83,7 +84,11 @@ def render(facts: dict[str, Any], page: Page) -> str:
         if row["day"] <= DAYS
     ]
     page.table("Days ahead", _DAYS, days)
-    page.table("Live groups", _STATES, facts["groups_by_state"])
+    # Only the new coordinator has offsets without a group.
+    rules = RULE_SETS.get(facts["rules"])
+    orphans = rules is None or rules.new_coordinator
+    states = [{**row, "orphans": orphans} for row in facts["groups_by_state"]]
+    page.table("Live groups", _STATES, states)
     page.table("Most offsets", _FAMILIES, facts["largest_families"])
     page.table("Removed so far", _REMOVALS, facts["removals"])
     _problems(facts["quality"], page)
@@ -170,7 +175,8 @@ def _combination(row: Row) -> str:
 def _kind(row: Row) -> str:
     if row["group_type"] is not None:
         return f"{row['group_type']}, {row['group_state']}"
-    return "not told" if row["untold"] else "no group (orphaned offsets)"
+    known = row["orphans"] and not row["untold"]
+    return "no group (orphaned offsets)" if known else "not told"
 
 
 def _after_due(row: Row) -> str:

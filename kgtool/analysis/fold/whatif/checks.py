@@ -129,14 +129,14 @@ class Checks:
             tick[some[first]], rule[some[first]] = by_group[first], _EMPTY_SINCE
         return tick, rule
 
-    def safe_retention(self, happened: OffsetEvents, rows: Ints) -> Ints:
-        """The smallest retention with which each of these commits stays until the next one.
+    def safe_retention(self, happened: OffsetEvents, rows: Ints, until_ms: Ints) -> Ints:
+        """The smallest retention with which each of these commits stays until a time.
 
         0: any retention, or the commit has an expire timestamp.
         """
         rules, events, interval = self.scenario.rules, happened.events, self.scenario.interval_ms
         commit_ms, expire_ms = happened.commit_ms[rows], events.expire_ms[rows]
-        clock_ms, until_ms = events.clock_ms[rows], happened.until_ms[rows]
+        clock_ms = events.clock_ms[rows]
         need = age_at_last_check(rules, interval, commit_ms, clock_ms, until_ms)
         some = np.flatnonzero(self.states.has_own[events.group[rows]] & (not rules.fixed_at_commit))
         if some.size:
