@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kgtool.analysis.decode.batches import Spans
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.broker_settings import BrokerSettings
-from kgtool.analysis.input.input_files import InputFile, Inputs
+from kgtool.analysis.input.input_files import SEGMENT, InputFile, Inputs
 from kgtool.analysis.input.resolve_inputs import one_cluster
 from kgtool.analysis.spark.output_folder import Place
 from kgtool.errors import ConfigError, UsageError
@@ -103,7 +103,11 @@ class State:
         self._inputs = inputs._replace(
             files=[file for file in files if before.files.get(file.path) != file.size],
             manifest=one_cluster(inputs.manifest, before.cluster),
-            notes=[*inputs.notes, *_gaps(files, before.offsets)],
+            notes=[
+                *inputs.notes,
+                *_gaps(files, before.offsets),
+                *_rewritten(inputs.files, before.files),
+            ],
         )
         return self._inputs
 
@@ -239,6 +243,37 @@ def _gaps(files: Sequence[InputFile], offsets: OffsetSpans) -> list[str]:
         return []
     where = listed(gaps, _SHOWN, " and {} more")
     return [f"No input contains offsets {where}, between the last run and this one."]
+
+
+def _rewritten(files: Sequence[InputFile], before: Mapping[str, int]) -> list[str]:
+    """A note if the log cleaner has rewritten segments of an earlier run.
+
+    It drops tombstones after delete.retention.ms: of what they removed nothing is left.
+    """
+    found = [SEGMENT.search(path) for path in before]
+    old = {
+        (int(name["partition"]), int(name["base"])): size
+        for name, size in zip(found, before.values(), strict=True)
+        if name is not None
+    }
+    segments = [file for file in files if file.format == formats.SEGMENT.name]
+    new = {(file.partition, file.base_offset): file.size for file in segments}
+    begins: dict[int, int] = {}
+    for number, base in new:
+        begins[number] = min(begins.get(number, base), base)
+    partitions = {
+        number
+        for (number, base), size in old.items()
+        if number in begins and base >= begins[number] and new.get((number, base), -1) < size
+    }
+    if not partitions:
+        return []
+    return [
+        "The log cleaner has rewritten segments since the last run, of log partition "
+        f"{listed(sorted(partitions), _SHOWN, ' and {} more')}: what was removed in between may be "
+        "counted as live, because tombstones go after delete.retention.ms. --rebuild starts again "
+        "from these inputs."
+    ]
 
 
 def _is_run(name: str) -> bool:

@@ -147,3 +147,24 @@ def test_a_group_without_records_of_its_own_is_not_called_an_orphan(
     (tmp_path / "offsets.txt").write_text(TEXT)
     found = run(capsys, tmp_path / "offsets.txt", "--rules", "pre-2.1")
     assert "not told" in found.out and "orphaned" not in found.out
+
+
+def test_state_across_the_log_cleaner_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run 2 has neither the commit nor its tombstone; run 1's commit would live for ever (T5).
+
+    Siblings: segments merged into one, or shorter than before; a log that only grew has no note.
+    """
+    one, two, state = tmp_path / "one", tmp_path / "two", tmp_path / "state"
+    writer.segment(one, writer.commits(0, 3), 0, 0)
+    writer.segment(one, writer.commits(3, 1), 0, 3)
+    assert run(capsys, one, "--state", state).status == 0
+    writer.segment(one, writer.commits(3, 4), 0, 3)
+    grown = run(capsys, one, "--state", state)
+    assert grown.status == 0 and "log cleaner" not in grown.err
+    writer.segment(two, writer.commits(2, 1), 0, 0)
+    writer.segment(two, writer.commits(7, 1), 0, 7)
+    found = run(capsys, two, "--state", state)
+    assert "The log cleaner has rewritten segments" in found.err and "partition 0" in found.err
+    assert "--rebuild" in found.err
