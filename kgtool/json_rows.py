@@ -18,6 +18,29 @@ def encode(value: object) -> str:
     return json.dumps(value)
 
 
+LONGEST_NAME = 32_767
+"""Bytes of a string that Kafka's protocol can have."""
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its members: the ``object_pairs_hook`` of files that are acted upon.
+
+    :raises ValueError: a key appears twice: which of the two a person has seen is unknown.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"{shown(twice)} appears twice")
+    return found
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, cut where it is long."""
+    text = f"'{value}'" if isinstance(value, str) and value.isprintable() else repr(value)
+    return text if len(text) <= 100 else f"{text[:80]}… ({len(text):,} characters)"
+
+
 class RowTemplate:
     """The template of rows with the same keys."""
 

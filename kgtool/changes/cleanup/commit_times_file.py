@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kgtool.changes.cleanup.facts import TimesOf
 from kgtool.errors import ConfigError, KgError
 from kgtool.held import SILENT_MS, NotText, hold
+from kgtool.json_rows import unique
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 
@@ -47,17 +48,19 @@ def read_file(path: Path, timeout_ms: int | None = SILENT_MS) -> KnownTimes:
 
 def _rows(path: Path, text: str) -> Iterator[Any]:
     try:
-        document = json.loads(text)
-    except ValueError:
+        document = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and isinstance(document.get("results"), list):
         yield from document["results"]
         return
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            yield json.loads(line)
-        except ValueError as error:
-            raise ConfigError(f"{path}, line {number}: not a JSON object.") from error
+            yield json.loads(line, object_pairs_hook=unique)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"{path}, line {number}: not a JSON object, or a key appears twice."
+            ) from error
 
 
 def from_rows(path: Path, rows: Iterable[Any]) -> KnownTimes:
@@ -83,7 +86,10 @@ def from_rows(path: Path, rows: Iterable[Any]) -> KnownTimes:
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+    return all(
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+        for value in values
+    )
 
 
 def _not_live(path: Path) -> ConfigError:

@@ -21,6 +21,7 @@ from kgtool.changes.cleanup.plan_file import (
 )
 from kgtool.errors import ConfigError
 from kgtool.held import SILENT_MS, NotText, hold
+from kgtool.json_rows import LONGEST_NAME, shown, unique
 
 
 class BadPlan(ConfigError):
@@ -46,6 +47,8 @@ def read(path: Path, timeout_ms: int | None = SILENT_MS) -> CleanupPlan:
         raise BadPlan(
             f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})."
         ) from error
+    except ValueError as error:  # a key twice, a number of thousands of digits
+        raise BadPlan(f"{path}: {error}.") from error
     except RecursionError as error:
         raise _no_plan(path, "it is nested too deep") from error
     return CleanupPlan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
@@ -60,8 +63,8 @@ def _parse(text: str) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
 
     ``json.loads`` alone has no positions.
     """
-    decode = json.JSONDecoder().raw_decode
-    whole = json.loads(text)
+    decode = json.JSONDecoder(object_pairs_hook=unique).raw_decode
+    whole = json.loads(text, object_pairs_hook=unique)
     if not isinstance(whole, dict) or not isinstance(whole.get("items"), list):
         return (whole if isinstance(whole, dict) else {}), None
     head = {key: value for key, value in whole.items() if key != "items"}
@@ -91,11 +94,11 @@ def _skip(text: str, at: int) -> int:
 
 def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
     version = head.get("kgtool_plan")
-    if not isinstance(version, int) or isinstance(version, bool):
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise _no_plan(path, "it has no kgtool_plan")
     if version > VERSION:
         raise BadPlan(
-            f"{path} was made by a newer kgtool (format {version}).",
+            f"{path} was made by a newer kgtool (format {shown(version)}).",
             hint="Use that version of kgtool, or a newer one.",
         )
     try:
@@ -130,7 +133,7 @@ def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[
                 raise ValueError(f"the group is in item {groups[item.group]} already")
         except ValueError as error:
             group = value.get("group") if isinstance(value, dict) else None
-            named = f", group {group!r}" if isinstance(group, str) else ""
+            named = f", group {shown(group)}" if isinstance(group, str) else ""
             raise BadPlan(f"{path}, line {line} (item {number}{named}): {error}.") from error
         if item.changes:
             groups[item.group] = number
@@ -143,7 +146,7 @@ def _item(value: Any) -> PlanItem:
         raise ValueError("it is not an object")
     action = _value(value, "action", str)
     if action not in ACTIONS:
-        raise ValueError(f"action is none of {', '.join(ACTIONS)}: {action!r}")
+        raise ValueError(f"action is none of {', '.join(ACTIONS)}: {shown(action)}")
     item = PlanItem(
         action,
         _text(value, "group"),
@@ -152,7 +155,7 @@ def _item(value: Any) -> PlanItem:
         tuple(str(reason) for reason in _maybe(value, "why", list) or ()),
         _offsets(value, "offsets"),
         _offsets(value, "keep") if "keep" in value else (),
-        _maybe(value, "lag", int),
+        _lag(value),
         _optional_number(value, "last_commit_ms"),
         _optional_number(value, "committed_before_ms"),
         _optional_number(value, "expires_at_ms"),
@@ -184,15 +187,15 @@ def _offsets(value: dict[str, Any], key: str) -> tuple[PlannedOffset, ...]:
 
 def _offset(value: Any, key: str) -> PlannedOffset:
     if not isinstance(value, dict):
-        raise ValueError(f"{key} has something that is not an object: {value!r}")
+        raise ValueError(f"{key} has something that is not an object: {shown(value)}")
     return PlannedOffset(
         _text(value, "topic"),
         _number(value, "partition", 2**31),
         _optional_number(value, "offset"),
         _optional_number(value, "leader_epoch"),
-        _maybe(value, "metadata", str),
+        _maybe_text(value, "metadata"),
         _maybe(value, "topic_id", str),
-        _maybe(value, "lag", int),
+        _lag(value),
         _optional_number(value, "committed_at_ms"),
         _optional_number(value, "expires_at_ms"),
         _maybe(value, "rule", str),
@@ -216,7 +219,7 @@ def _value(record: Mapping[str, Any], key: str, kind: type, *, none: bool = Fals
     if value is None and none:
         return None
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{key} is not of the right type: {value!r}")
+        raise ValueError(f"{key} is not of the right type: {shown(value)}")
     return value
 
 
@@ -228,16 +231,30 @@ def _text(record: Mapping[str, Any], key: str) -> str:
     """Return a name that can be sent."""
     value: str = _value(record, key, str)
     try:
-        value.encode("utf-8")
+        size = len(value.encode("utf-8"))
     except UnicodeEncodeError:
-        raise ValueError(f"{key} is not valid text: {value!r}") from None
+        raise ValueError(f"{key} is not valid text: {shown(value)}") from None
+    if size > LONGEST_NAME:
+        raise ValueError(f"{key} is longer than {LONGEST_NAME:,} bytes")
     return value
+
+
+def _maybe_text(record: Mapping[str, Any], key: str) -> str | None:
+    return None if record.get(key) is None else _text(record, key)
+
+
+def _lag(record: Mapping[str, Any]) -> int | None:
+    """Return a lag, which is negative where the offset is beyond the end."""
+    lag: int | None = _maybe(record, "lag", int)
+    if lag is not None and not abs(lag) < 2**63:
+        raise ValueError(f"lag is not a number of 64 bits: {shown(lag)}")
+    return lag
 
 
 def _number(record: Mapping[str, Any], key: str, limit: int) -> int:
     value: int = _value(record, key, int)
     if not 0 <= value < limit:
-        raise ValueError(f"{key} is not a whole number of 0 or more: {value!r}")
+        raise ValueError(f"{key} is not a whole number of 0 or more: {shown(value)}")
     return value
 
 

@@ -37,6 +37,7 @@ from kgtool.changes.journal.jsonl import (
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.held import HeldFile
+from kgtool.json_rows import shown
 from kgtool.protocol.codes import is_refusal
 
 TAIL_BYTES = 64 * 1024
@@ -166,7 +167,7 @@ def read_entry(path: Path, held: HeldFile | None = None) -> JournalEntry:
         return JournalEntry(
             path,
             typed(header, "id", str),
-            number(header, "at_ms"),
+            number(header, "at_ms", 2**53),
             typed(header, "command", str),
             typed(header, "cluster_id", str, none=True),
             number(counts, "groups"),
@@ -203,7 +204,7 @@ def read_header(path: Source) -> dict[str, Any]:
         raise Malformed(f"{path} is not a kgtool journal.")
     if version > VERSION:
         raise ConfigError(
-            f"{path} was written by a newer kgtool (format {version}).",
+            f"{path} was written by a newer kgtool (format {shown(version)}).",
             hint="Use that version of kgtool, or a newer one, to undo it.",
         )
     return header

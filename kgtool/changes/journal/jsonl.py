@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.errors import ConfigError, readable
 from kgtool.held import HeldFile
-from kgtool.json_rows import RowTemplate
+from kgtool.json_rows import LONGEST_NAME, RowTemplate, shown, unique
 from kgtool.model import CommittedOffset, TopicPartition
 
 Source: TypeAlias = "Path | HeldFile"
@@ -133,7 +133,7 @@ def records(
             if record is not None:
                 yield number, record
             elif line.endswith(b"\n"):
-                found = Malformed(f"{path}, line {number}: not a JSON object.")
+                found = Malformed(f"{path}, line {number}: {refusal(line)}.")
                 if damaged is None:
                     raise found
                 damaged(found)
@@ -141,12 +141,21 @@ def records(
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """Parse one line; None if it is not a JSON object."""
+    """Parse one line; None if it is {refusal(line)}."""
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=unique)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def refusal(line: bytes) -> str:
+    """Return why ``record_of`` has refused a line."""
+    try:
+        is_object = isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return "a key appears twice" if is_object else "not a JSON object"
 
 
 def groups(path: Source, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[GroupChange]:
@@ -228,7 +237,7 @@ def number(record: dict[str, Any], key: str, limit: int = 2**63) -> int:
     """Return a whole number from 0 on; ValueError otherwise."""
     value = record[key]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
-        raise ValueError(f"{key} is not a whole number of 0 or more: {value!r}")
+        raise ValueError(f"{key} is not a whole number of 0 or more: {shown(value)}")
     return value
 
 
@@ -236,9 +245,9 @@ def typed(record: dict[str, Any], key: str, kind: type, *, none: bool = False) -
     """Return a value of one type; ValueError otherwise, KeyError where it is missing."""
     value = record[key]
     if not (isinstance(value, kind) or (none and value is None)):
-        raise ValueError(f"{key} is not of the right type: {value!r}")
-    if isinstance(value, str):
-        # Names that can't be sent are found now, not by the first request. Bytes that are not
-        # UTF-8, which some brokers keep, are sent as they came.
-        value.encode("utf-8", "surrogateescape")
+        raise ValueError(f"{key} is not of the right type: {shown(value)}")
+    # Names that can't be sent are found now, not by the first request. Bytes that are not UTF-8,
+    # which some brokers keep, are sent as they came.
+    if isinstance(value, str) and len(value.encode("utf-8", "surrogateescape")) > LONGEST_NAME:
+        raise ValueError(f"{key} is longer than {LONGEST_NAME:,} bytes")
     return value

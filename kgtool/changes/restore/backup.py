@@ -37,6 +37,7 @@ from kgtool.client.ops import Operation
 from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.held import SILENT_MS, HeldFile, hold
+from kgtool.json_rows import shown
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.queries.groups.describe import without_commits
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
@@ -269,7 +270,7 @@ def of_file(file: HeldFile) -> Backup:
         hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None
         raise ConfigError(f"{file} is not a kgtool backup.", hint=hint)
     if version > VERSION:
-        raise ConfigError(f"{file} was written by a newer kgtool (format {version}).")
+        raise ConfigError(f"{file} was written by a newer kgtool (format {shown(version)}).")
     end = _end(file)
     try:
         cluster_id = typed(header, "cluster_id", str, none=True)

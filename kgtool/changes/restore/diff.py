@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kgtool.changes.journal.jsonl import Malformed, Source, groups, record_of
+from kgtool.changes.journal.jsonl import Malformed, Source, groups, record_of, refusal
 from kgtool.changes.snapshot import GroupChange, OffsetImage
 from kgtool.errors import readable
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
@@ -104,7 +104,7 @@ class GroupFile:
         record = record_of(line)
         if record is None:
             if line.endswith(b"\n"):
-                raise Malformed(f"{self.path}, line {number}: not a JSON object.")
+                raise Malformed(f"{self.path}, line {number}: {refusal(line)}.")
             return
         if record.get("kind") != "group":
             return

@@ -33,6 +33,7 @@ from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.held import hold
+from kgtool.json_rows import unique
 from kgtool.model import ItemError, Target
 from kgtool.protocol import api
 from kgtool.protocol.api import load, names
@@ -183,17 +184,9 @@ def _body(text: str | None, timeout_ms: int | None) -> Any:
         file = hold(text.removeprefix("@"), timeout_ms)
         where, text = str(file), file.text()
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not JSON: {error}.") from error
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
-        raise ValueError(f'"{twice}" appears twice')
-    return found
 
 
 # -- sending ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import click
 from kgtool import timespec
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.errors import UsageError
+from kgtool.json_rows import LONGEST_NAME
 from kgtool.model import TopicSpec
 
 Param: TypeAlias = click.Parameter | None
@@ -32,9 +33,11 @@ class Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         """Refuse bytes that are not UTF-8."""
         text = str(value)
         try:
-            text.encode("utf-8")
+            size = len(text.encode("utf-8"))
         except UnicodeEncodeError:
             self.fail("the name is not valid UTF-8 text.", param, ctx)
+        if size > LONGEST_NAME:
+            self.fail(f"the name is longer than {LONGEST_NAME:,} bytes.", param, ctx)
         return text
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kgtool.errors import ConfigError
 from kgtool.held import SILENT_MS, NotText, hold
+from kgtool.json_rows import LONGEST_NAME, shown
 from kgtool.model import TopicPartition
 
 _LARGEST_OFFSET = 2**63 - 1
@@ -108,6 +109,8 @@ def _line(
             raise ConfigError(f"{where} is not {form}, perhaps a header: '{shown}'.")
         wrong = "the offset is missing" if len(fields) == width - 1 else f"{len(fields)} fields"
         raise ConfigError(f"{where}: {wrong}; {form} is expected.")
+    if max(len(field.encode("utf-8", "surrogateescape")) for field in fields) > LONGEST_NAME:
+        raise ConfigError(f"{where}: a name is longer than {LONGEST_NAME:,} bytes.")
     if not topic:
         raise ConfigError(f"{where}: the topic is missing; {form} is expected.")
     number = _number(partition, "partition", where, form, _LARGEST_PARTITION)
@@ -125,16 +128,17 @@ def _number(text: str, what: str, where: str, form: str, largest: int = _LARGEST
     if text.startswith("-") and text[1:].isdigit():
         raise ConfigError(f"{where}: Invalid negative {what} {text}.")
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= largest):
-        raise ConfigError(f"{where}: '{text}' is no {what}.")
+        raise ConfigError(f"{where}: {shown(text)} is no {what}.")
     return int(text)
 
 
 def export(rows: Iterable[tuple[str, TopicPartition, int]], with_group: bool) -> str:
     """Return lines as Kafka's ``--export`` prints them.
 
-    >>> from kgtool.model import TopicPartition as P
-    >>> export([("g", P("t", 0), 5)], with_group=True)
-    'g,t,0,5\\n'
+        >>> from kgtool.json_rows import LONGEST_NAME, shown
+    from kgtool.model import TopicPartition as P
+        >>> export([("g", P("t", 0), 5)], with_group=True)
+        'g,t,0,5\\n'
     """
     lines = []
     for group, partition, offset in rows:
