@@ -45,8 +45,15 @@ class Bootstrap:
     :param background: runs what finds out why connections were closed.
     """
 
-    def __init__(self, connect: Callable[[str, int], Connection], background: Background) -> None:
+    def __init__(
+        self,
+        connect: Callable[[str, int], Connection],
+        background: Background,
+        *,
+        has_tls: bool = False,
+    ) -> None:
         self.is_active = False
+        self._has_tls = has_tls
         self._connect = connect
         self._background = background
         self._addresses: list[HostPort] = []
@@ -141,7 +148,7 @@ class Bootstrap:
             if isinstance(error, ConnectionLost):
                 from kgtool.net.diagnose import explain
 
-                self._background.run(partial(explain, error, *address), done)
+                self._background.run(partial(explain, error, *address, self._has_tls), done)
             else:
                 done(error)
 

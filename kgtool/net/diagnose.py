@@ -91,12 +91,18 @@ def _exchange(
     return data
 
 
-def explain(error: KgError, host: str, port: int) -> KgError:
-    """Return a better error for a connection that was closed before the first answer."""
+def explain(error: KgError, host: str, port: int, has_tls: bool = False) -> KgError:
+    """Return a better error for a connection that was closed before the first answer.
+
+    :param has_tls: whether the connection had TLS: then that is not what the peer misses.
+    """
     if isinstance(error, TlsLost):
         return _explain_tls(error, host, port)
     if not isinstance(error, ConnectionLost):
         return error
+    if has_tls:
+        hint = "Does it want a client certificate (ssl.keystore.location), or a login (SASL_SSL)?"
+        return ConnectionLost(error.message, hint=hint)
     if speaks_tls(host, port):
         return NotKafka(
             f"{host}:{port} speaks TLS, and kgtool connected without it.",

@@ -63,7 +63,8 @@ class Pool:
         self._give = give
         self._connections: dict[HostPort, Connection] = {}
         self._bootstrap = settings.bootstrap
-        self._search = Bootstrap(self._connection, self._background)
+        has_tls = settings.security is not None and settings.security.tls is not None
+        self._search = Bootstrap(self._connection, self._background, has_tls=has_tls)
         self._was_reached = False
         self._needs_names = settings.canonical_names
         self._is_finding_names = False

@@ -438,6 +438,25 @@ def test_without_a_bootstrap_server_it_goes_where_the_change_was_made(place: Pla
     assert kgtool(place.journal, "undo", "last", "--yes").status == 2
 
 
+def test_a_login_goes_with_the_address_of_the_journal(place: Place, tmp_path: Path) -> None:
+    """Kind: an option that is given and not used. Siblings: --timeout, ``--from`` (whose address
+    gets no login)."""
+    place.run("--delete", "--group", place.two)
+    name, config = place.entry()["id"], tmp_path / "client.properties"
+    config.write_text("security.protocol=SSL\n")
+    argv = ("undo", name, "--yes", "--command-config", str(config))
+    refused = kgtool(place.journal, *argv)
+    assert (refused.status, "without TLS" in refused.err) == (4, True), refused.err
+    missing = kgtool(place.journal, "undo", name, "--yes", "--command-config", "/nonexistent")
+    assert (missing.status, "/nonexistent" in missing.err) == (2, True)
+    argv = ("undo", "--from", str(place.journal / f"{name}.jsonl"), "--yes")
+    forged = kgtool(place.journal, *argv, "--command-config", str(config))
+    assert (forged.status, "a login goes only to" in forged.err) == (2, True)
+    config.write_text("client.id=undo\n")
+    argv = ("undo", name, "--yes", "--command-config", str(config), "--timeout", "20s")
+    assert kgtool(place.journal, *argv).status == 0
+
+
 def test_without_options_it_uses_the_context_of_the_change(place: Place, tmp_path: Path) -> None:
     env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     added = kgtool(

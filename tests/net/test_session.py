@@ -17,7 +17,8 @@ import pytest
 
 from kgtool.client.cluster import ensure_brokers
 from kgtool.client.ops import Pause, call, gather, within
-from kgtool.config import Settings
+from kgtool.config import Settings, settings_from_properties
+from kgtool.config.properties import Properties
 from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
 from kgtool.model import Broker
 from kgtool.net.session import Session
@@ -106,30 +107,25 @@ class _Quiet(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_tls_port_is_recognised_at_once(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
+    """A server's context, and its certificate."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost"
+    command += " -addext subjectAltName=IP:127.0.0.1"
     subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "1",
-            "-subj",
-            "/CN=localhost",
-            "-keyout",
-            str(key),
-            "-out",
-            str(certificate),
-        ],
+        [*command.split(), "-keyout", str(key), "-out", str(certificate)],
         check=True,
         capture_output=True,
     )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
+    return context, certificate
+
+
+def test_a_tls_port_is_recognised_at_once(tls: tuple[ssl.SSLContext, Path]) -> None:
+    context, _ = tls
 
     def handshake(peer: socket.socket) -> None:
         context.wrap_socket(peer, server_side=True)
@@ -140,6 +136,30 @@ def test_a_tls_port_is_recognised_at_once(tmp_path: Path) -> None:
     assert isinstance(error, NotKafka)
     assert "speaks TLS" in str(error)
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("reads", [0, 1, 100])
+def test_a_tls_peer_that_hangs_up_was_spoken_to_by_tls(
+    tls: tuple[ssl.SSLContext, Path], reads: int
+) -> None:
+    """Kind: an explanation that contradicts the settings. Siblings: closed at once after the
+    handshake, in the middle of a request, after it."""
+    context, certificate = tls
+
+    def hang_up(peer: socket.socket) -> None:
+        with context.wrap_socket(peer, server_side=True) as wrapped:
+            if reads:
+                wrapped.recv(reads)
+
+    with serve(hang_up) as address:
+        given = Properties({"security.protocol": "SSL", "ssl.truststore.type": "PEM"})
+        given["ssl.truststore.location"] = str(certificate)
+        settings = settings_from_properties(given, address, "client.properties", {})
+        settings = settings._replace(timeout_ms=8000)
+        with Session(settings) as opened, pytest.raises(KgError) as caught:
+            opened.connect()
+    assert "without it" not in str(caught.value)
+    assert "ssl.keystore.location" in str(caught.value.hint)
 
 
 def test_a_peer_that_hangs_up_is_named() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from kgtool import config
 from kgtool.changes.journal import history
 from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.remote_copy import RemoteCopy, fetch
@@ -29,6 +28,8 @@ from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import (
     all_or_nothing_option,
     change_options,
+    given_connection,
+    make_settings,
     no_cluster,
     open_session,
 )
@@ -126,15 +127,21 @@ def _run(
 
 
 def _where(entry: history.JournalEntry | None) -> Settings:
-    """Return the settings of the change that the journal is of."""
-    found = None
-    if entry is not None and entry.context is not None:
-        found = config.settings(context=entry.context)
-    elif entry is not None and entry.bootstrap_server is not None:
-        found = config.settings(entry.bootstrap_server)
-    if found is None:
+    """Return the settings of the change that the journal is of, with the options that were given.
+
+    :raises UsageError: a login would go to an address that only a file names (``--from``).
+    """
+    if entry is None or (entry.context is None and entry.bootstrap_server is None):
         raise no_cluster()
-    return found
+    is_elsewhere = entry.file is not entry.path and entry.context is None
+    if is_elsewhere and "command_config" in given_connection():
+        raise UsageError(
+            f"The file names the brokers {entry.bootstrap_server}, and a login goes only to "
+            f"brokers that you name: add --bootstrap-server {entry.bootstrap_server}."
+        )
+    address = entry.bootstrap_server if entry.context is None else None
+    settings: Settings = make_settings(True, address, entry.context)
+    return settings
 
 
 def _last(session: Session, output: Output) -> history.JournalEntry:

@@ -188,11 +188,16 @@ def given_connection() -> dict[str, Any]:
     return {name: found[name] for name in CONNECTION if name in found}
 
 
-def make_settings(required: bool) -> Any:
-    """Read the settings from options, environment and files."""
+def make_settings(required: bool, address: str | None = None, profile: str | None = None) -> Any:
+    """Read the settings from options, environment and files.
+
+    :param address: the brokers where the options don't name any; ``profile``: the context.
+    """
     from kgtool import config
 
     server, file, name, timeout = map(given_connection().get, CONNECTION)
+    is_open = server is None and name is None
+    server, name = (address, profile) if is_open else (server, name)
     settings = config.settings(server, file, timeout, context=name)
     if settings is None:
         if required:
