@@ -306,10 +306,10 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
             raise ValueError("null where an array must be")
         if count * smallest > len(buf) - pos:
             raise ValueError(f"{count} elements in {len(buf) - pos} bytes")
+        wire.budget.spend(count)
         if layout:
             end = pos + count * smallest
             return list(_struct.unpack_from(f">{count}{layout}", buf, pos)), end
-        wire.budget.spend(count)
         if read_uniform is not None and (uniform := read_uniform(buf, pos, count)) is not None:
             return uniform
         items: list[Any] = []

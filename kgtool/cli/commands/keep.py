@@ -24,7 +24,7 @@ from kgtool.model import Target
 from kgtool.net.session import Session
 from kgtool.queries.log.reader import by_log
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
-from kgtool.text import counted
+from kgtool.text import counted, escape
 
 
 @declare(
@@ -119,7 +119,7 @@ class _KeepRun(ChangeRun):
                 output.failed(group.error)
             elif not group.rows:
                 output.done += 1
-                output.note(f"Note: group {group.group} has no committed offset.")
+                output.note(escape(f"Note: group {group.group} has no committed offset."))
             for row in group.rows:
                 self._put(row)
 

@@ -15,7 +15,7 @@ from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, pipelined
 from kgtool.client.ops import Call, Operation, backoff, gather, grouped
 from kgtool.client.retries import is_final, keep_reason
-from kgtool.errors import BrokerError, KgError
+from kgtool.errors import BrokerError, DecodeError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import fetch
@@ -108,11 +108,26 @@ def fetch_calls(calls: Sequence[Call]) -> Operation[list[Any]]:
     connection keeps quiet until the time is over (KIP-219).
     """
     replies: list[Any] = yield from pipelined(list(calls))
+    replies = list(map(_as_asked, calls, replies))
     while again := [at for at, reply in enumerate(replies) if _is_throttled(reply)]:
         answers = yield from pipelined([calls[at] for at in again])
         for at, reply in zip(again, answers, strict=True):
-            replies[at] = reply
+            replies[at] = _as_asked(calls[at], reply)
     return replies
+
+
+def _as_asked(call: Call, reply: Any) -> Any:
+    """Return the reply; an error where it has partitions that the request has not."""
+    if isinstance(reply, KgError):
+        return reply
+    request: Any = call.request
+    asked, found = (
+        {(topic.topic, row.partition) for topic in message.topics for row in topic.partitions}
+        for message in (request, reply)
+    )
+    if found <= asked:
+        return reply
+    return DecodeError(f"Broker {call.to} has answered a Fetch of other partitions.")
 
 
 def _is_throttled(reply: Any) -> bool:
@@ -187,17 +202,18 @@ class _Copy:
         data = row.records or b""
         until = self.ranges[partition].end
         size, following = whole_batches(data, until)
-        if size:
+        if size and following > self.next[partition]:
             (base,) = struct.unpack_from(">q", data)
             self.sink(partition, base, data if size == len(data) else data[:size])
             self.bytes += size
             self.next[partition] = following
             self.problems.pop(partition, None)
-        elif data:
+        elif len(data) >= _HEAD.size and _HEAD.unpack_from(data)[0] >= until:
             # Compaction made a gap: the next batch begins after the end of the range.
-            (base,) = struct.unpack_from(">q", data)
-            if base >= until:
-                self.next[partition] = until
+            self.next[partition] = until
+        elif size or (data and first):  # a first batch always comes whole (KIP-74)
+            said = f"The log of {partition} has a damaged batch at offset {self.next[partition]}."
+            self.fail(partition, DecodeError(said), final=True)
         elif first and row.high_watermark >= until:  # nothing is left before that end
             self.next[partition] = until
 
