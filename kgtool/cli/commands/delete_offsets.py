@@ -222,8 +222,9 @@ def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_
     group = escape(result.group)
     if result.error is not None:
         known = CODES.get(result.error.code) if result.error.code is not None else None
-        if known is None:
-            output.note(sentence(result.error))
+        if known is None or not output.is_kafka_form:
+            said_so = result.error if output.is_kafka_form else in_own_words(result.error)
+            output.note(sentence(said_so))
         else:
             output.note(f"Error: {known.message} (group {group}){hint_of(result.error)}")
         return
