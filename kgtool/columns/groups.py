@@ -147,11 +147,11 @@ MEMBERS = (
     Column("current_assignment", "CURRENT-ASSIGNMENT", NAME, spare=4),
     Column("target_epoch", "TARGET-EPOCH", json="integer?"),
     Column("target_assignment", "TARGET-ASSIGNMENT", NAME, spare=3),
-    Column("upgraded", "UPGRADED", json="boolean?"),
     Column("subscribed_topics", "SUBSCRIBED-TOPICS", NAME, _topics, spare=7, json="strings?"),
     Column("subscribed_regex", "SUBSCRIBED-REGEX", NAME, spare=7),
     Column("assignor", "ASSIGNOR", NAME, spare=4),
     Column("rack", "RACK", NAME, spare=4),
+    Column("upgraded", "UPGRADED", json="boolean?"),
 )
 SUBSCRIPTION = ("subscribed_topics", "subscribed_regex", "assignor", "rack")
 """Keys of members that Kafka's table has no columns for."""

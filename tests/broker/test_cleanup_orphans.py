@@ -79,6 +79,8 @@ class Scene:
         out = self.folder / "plan.json"
         done = self.run("cleanup", "plan", *argv, "--out", str(out), "--overwrite")
         assert done.status == 0, done.err
+        if not out.exists():  # nothing to do: no plan
+            return {}
         found: dict[str, Any] = json.loads(out.read_text())
         return {item["group"]: item for item in found["items"]}
 
