@@ -114,7 +114,12 @@ class CleanupMethods(AdminConnection):
                     results += run.look(items)
                 return results
             with (
-                self._change(session, "cleanup_apply", allow_blind=allow_blind) as change,
+                self._change(
+                    session,
+                    "cleanup_apply",
+                    allow_blind=allow_blind,
+                    max_delete=max_delete is not None,
+                ) as change,
                 PlanProgress(self._journals, wanted.header.id, session.cluster_id) as progress,
             ):
                 left, results = run.open_items(progress.results)

@@ -136,7 +136,7 @@ class AdminConnection:
     def _change(
         self, session: Session, operation: str, undoes: str | None = None, **flags: bool
     ) -> Change:
-        """Open a change; ``flags`` are the commands' options."""
+        """Open a change; ``flags``: which of the command's options the arguments stand for."""
         session.connect()
         origin = self._origin(operation, undoes, **flags)
         timer = Timer(now_ms, time.monotonic, time.sleep, token)

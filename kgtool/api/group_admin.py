@@ -87,9 +87,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         strategy = Strategy("from-file", offsets={group: numbers})
         request = ResetRequest((group,), strategy, None, create, force)
         kind = ResetOffsets(request, partial(arguments.exact, offsets=offsets))
-        done: list[GroupReset] = self._make(
-            "commit_offsets", kind, [group], dry_run, force=force, create=create
-        )
+        flags = {"force": force, "create": create, "from-file": True, "to-offset": True}
+        done: list[GroupReset] = self._make("commit_offsets", kind, [group], dry_run, **flags)
         return done[0]
 
     def reset_offsets(
@@ -134,6 +133,9 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             all_or_nothing=all_or_nothing,
             force=force,
             create=create,
+            all_topics=topics is None and like is None,
+            topic=topics is not None,
+            **{strategy.kind: True},
         )
 
     def _make(
@@ -147,7 +149,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             driver = Driver(session, kind, all_or_nothing=flags.get("all_or_nothing", False))
             if dry_run:
                 return driver.preview(groups)
-            with self._change(session, operation, None, **flags) as change:
+            with self._change(session, operation, None, group=True, **flags) as change:
                 driver.at_once(change, groups, done.extend)
         return done
 
@@ -201,7 +203,13 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         asks_broker = not (dry_run or all_or_nothing)
         kind = DeleteOffsets({group: arguments.specs(topics)}, force, asks_broker=asks_broker)
         done: list[GroupOffsetDeletions] = self._make(
-            "delete_offsets", kind, [group], dry_run, all_or_nothing=all_or_nothing, force=force
+            "delete_offsets",
+            kind,
+            [group],
+            dry_run,
+            all_or_nothing=all_or_nothing,
+            force=force,
+            topic=True,
         )
         return done[0]
 
@@ -218,7 +226,13 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         from kgtool.changes.groups import config_plan
         from kgtool.changes.groups.configs import describe_group_configs
 
-        with self._call() as session, self._change(session, "configs") as change:
+        flags = {
+            "group": True,
+            "alter": True,
+            "add_config": any(value is not None for value in changes.values()),
+            "delete_config": None in changes.values(),
+        }
+        with self._call() as session, self._change(session, "configs", None, **flags) as change:
             if not dry_run:
                 change.lock([group])
             now = session.run(describe_group_configs(session.cluster, [group]))[group]
@@ -290,7 +304,14 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         with (
             self._call() as session,
             self._change(
-                session, REMOVE_MEMBERS, all=all_members, all_or_nothing=all_or_nothing
+                session,
+                REMOVE_MEMBERS,
+                group=True,
+                all=all_members,
+                instance_id=bool(choice.instance_ids),
+                member_id=bool(choice.member_ids),
+                client_id=bool(choice.client_ids),
+                all_or_nothing=all_or_nothing,
             ) as change,
         ):
             (plan,) = session.run(members.plan_removals(session.cluster, [group], choice))

@@ -184,7 +184,15 @@ class RestoreMethods(AdminConnection):
                 way_on = "other_cluster goes on anyway"
                 from_journal.check_cluster(found.file, found.cluster_id, session.cluster_id, way_on)
             with self._change(
-                session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
+                session,
+                "restore",
+                force=force,
+                as_member=as_member,
+                other_cluster=other_cluster,
+                no_create=not create,
+                group=groups is not None,
+                map_group=bool(group_names),
+                map_topic=bool(topic_names),
             ) as change:
                 desired_groups = partial(backup.desired_groups, found, selecting)
                 return _restore(session, change, desired_groups, policy, dry_run)

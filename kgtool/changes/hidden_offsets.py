@@ -109,7 +109,7 @@ class HiddenOffsets:
         The request is small; a login that may not ask, or a broker that does not answer it, may
         hide offsets.
         """
-        located = yield from find_coordinators(cluster, groups)
+        located = yield from find_coordinators(cluster, groups, wait=False)
         brokers = {node for node in located.values() if isinstance(node, int)}
         asked = sorted(brokers - set(self._authorizers))
         request = describe_acls.Request(

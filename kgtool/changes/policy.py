@@ -96,9 +96,8 @@ class Guard:
                 "changed.",
                 hint=f"--confirm {key} (KGTOOL_CONFIRM, GroupAdmin(confirm=…)) allows it.",
             )
+        check_words(self.rules.policies, origin.arguments)
         for policy in self.rules.policies:
-            for name in sorted(option_names(origin.arguments, policy.forbid)):
-                raise _refused(policy, f"{name} is forbidden")
             if policy.reason and not (origin.reason or "").strip():
                 raise _refused(policy, "a change needs a reason", "Give one with --reason TEXT.")
 
@@ -195,6 +194,16 @@ class Guard:
         if why is not None:
             least = span(policy.min_idle_ms)
             raise _refused(policy, f"group '{group}' is not known to be idle for {least} ({why})")
+
+
+def check_words(policies: Iterable[Policy], words: Sequence[str]) -> None:
+    """Check the words of a command line, typed or made of arguments.
+
+    :raises PolicyRefused: an option among them is forbidden.
+    """
+    for policy in policies:
+        for name in sorted(option_names(words, policy.forbid)):
+            raise _refused(policy, f"{name} is forbidden")
 
 
 def _refused(policy: Policy, why: str, hint: str | None = None) -> PolicyRefused:

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,8 +45,22 @@ class Committed(NamedTuple):
 
 
 NOTHING = Committed()
-Change = tuple[tuple[str, ...], str | None]
-"""The words of a command, and the text of the file that it reads as ``{file}``."""
+
+
+class Change(NamedTuple):
+    """The words of a command, and the text of the file that it reads, named by its last word.
+
+    ``planned``: the words that were planned: a policy judges those, too.
+    """
+
+    words: tuple[str, ...]
+    planned: tuple[str, ...]
+    text: str | None = None
+    option: str = ""
+
+    def command_line(self, file: Path) -> list[str]:
+        """Return the command line, with the name of the file that has the text."""
+        return [*self.words, *([] if self.text is None else [f"{self.option}{file}"])]
 
 
 class Plan(NamedTuple):
@@ -110,35 +124,42 @@ def planning_words(name: str, given: Mapping[str, Any], words: list[str], file: 
 
 
 def build_change(
-    name: str, given: Mapping[str, Any], document: Mapping[str, Any], file: Path
+    name: str,
+    given: Mapping[str, Any],
+    document: Mapping[str, Any],
+    file: Path,
+    planned: Sequence[str] = (),
 ) -> Change | None:
     """Return the change; None: there is nothing to do.
 
     :param document: the JSON of the command that made the plan.
     :param file: the file that it wrote.
+    :param planned: its words.
     """
+    words = tuple(planned)
     if name == "cleanup":
         if not file.exists():
             return None
         text = file.read_text(encoding="utf-8")
-        return (("cleanup", "apply", "{file}"), text) if document["results"] else None
-    if name == "undo":
-        return ("undo", str(given["journal"])), None
+        return Change(("cleanup", "apply"), words, text) if document["results"] else None
     rows = planned_rows(document)
     if not rows:
         return None
+    if name == "undo":
+        return Change(("undo", str(given["journal"])), words, json.dumps(document), "--agreed=")
     at = [f"--topic={row['topic']}:{row['partition']}" for row in rows]
     if name == "delete-offsets":
-        return ("delete-offsets", f"--group={given['group']}", *at), None
+        return Change(("delete-offsets", f"--group={given['group']}", *at), words)
     if name == "recover":
         then = [f"--at={given['at']}"] if "at" in given else []
-        return ("recover", f"--group={given['group']}", *at, *then), None
+        return Change(("recover", f"--group={given['group']}", *at, *then), words)
     lines = io.StringIO()
     csv.writer(lines, lineterminator="\n").writerows(
         [row["topic"], row["partition"], row["new_offset"]] for row in rows
     )
     group = f"--group={given['group']}"
-    return ("reset-offsets", group, "--from-file={file}", "--execute"), lines.getvalue()
+    change = ("reset-offsets", group, "--execute")
+    return Change(change, words, lines.getvalue(), "--from-file=")
 
 
 def planned_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from kgtool import __version__
+from kgtool.changes.policy import check_words
 from kgtool.errors import KgError, UsageError
 from kgtool.mcp import tools
 from kgtool.mcp.plans import (
@@ -84,20 +85,25 @@ class Service:
         except KgError as error:
             return _refusal(error)
 
-    def _check(self, command: str) -> Rights:
+    def _check(self, command: str, words: Sequence[str]) -> Rights:
+        """Return the rights of now; a policy judges the words that the agent has chosen.
+
+        What carries out a plan has other words: rows in a file instead of a strategy.
+        """
         rights = self._rights()
         if command not in rights.commands:
             raise UsageError(
                 f'No policy lets an agent do {command}: a policy with mcp = ["{command}"] '
                 "(KGTOOL_POLICY, or the context's) does."
             )
+        check_words(rights.policies, words)
         return rights
 
     async def _plan(self, command: str, given: Mapping[str, Any]) -> types.CallToolResult:
         if command not in _CHANGES:
             raise UsageError(f"There is no tool 'plan_{command}'.")
-        self._check(command)
         words = _CHANGES[command].words(given)
+        self._check(command, words)
         committed = NOTHING
         if command in _COMPARED:
             committed = await self._committed(given["group"])
@@ -108,7 +114,7 @@ class Service:
             change = None
             is_same_cluster = document.get("cluster_id") == self._cluster_id
             if done.returncode in _HAS_RESULTS and is_same_cluster:
-                change = build_change(command, given, document, file)
+                change = build_change(command, given, document, file, words)
         if change is None:
             return _result(done, plan_id=None)
         if command in _COMPARED:
@@ -119,17 +125,16 @@ class Service:
     async def _apply(self, given: Mapping[str, Any]) -> types.CallToolResult:
         APPLY.words(given)
         plan = self._plans.take(given["plan_id"])
-        planned, text = plan.change
-        words = [*planned, "--yes", *self._check(plan.command).binding]
+        rights = self._check(plan.command, plan.change.planned)
         if plan.command in _COMPARED:
             plan.committed.check(await self._committed(plan.committed.group))
-        if "reason" in given:
-            words.append(f"--reason={given['reason']}")
+        more = [f"--reason={given['reason']}"] if "reason" in given else []
         with tempfile.TemporaryDirectory(prefix="kgtool-mcp-") as folder:
             file = Path(folder, "plan")
-            if text is not None:
-                file.write_text(text, encoding="utf-8")
-            return _result(await self._run([word.replace("{file}", str(file)) for word in words]))
+            if plan.change.text is not None:
+                file.write_text(plan.change.text, encoding="utf-8")
+            words = plan.change.command_line(file)
+            return _result(await self._run([*words, "--yes", *rights.binding, *more]))
 
     async def _committed(self, group: str) -> Committed:
         done = await self._run(["describe", f"--group={group}"])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kgtool.config.policy import Rules
+from kgtool.config.policy import Policy, Rules
 from kgtool.errors import UsageError
 
 _KINDS: dict[str, tuple[type, dict[str, Any]]] = {
@@ -264,6 +264,7 @@ class Rights(NamedTuple):
 
     commands: frozenset[str] = frozenset()
     binding: tuple[str, ...] = ()
+    policies: tuple[Policy, ...] = ()
 
 
 def rights(rules: Rules, cluster_id: str | None) -> Rights:
@@ -277,4 +278,5 @@ def rights(rules: Rules, cluster_id: str | None) -> Rights:
     return Rights(
         frozenset.intersection(*sets) if sets else frozenset(),
         (f"--confirm={cluster_id}",) if is_open else (),
+        rules.policies,
     )

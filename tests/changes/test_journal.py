@@ -457,15 +457,19 @@ class TestReading:
         mark(second.path, "redone", "v", 5000)
         assert newest() == "b"
 
-    def test_last_passes_over_what_changed_nothing(self, tmp_path: Path) -> None:
+    def test_last_passes_over_what_has_failed_and_stops_at_what_has_no_undo(
+        self, tmp_path: Path
+    ) -> None:
         finished(tmp_path, "a")
         refused_ = Journal(tmp_path, header("b"))
         refused_.before([change({T0: image(5)})])
         refused_.result("g", "t", 0, "failed", DENIED._replace(code=86))
         refused_.close("done", 2000)
-        finished(tmp_path, "c", command="keep")
         found = last(entries(tmp_path, no_problem), "c1")
         assert found is not None and found.id == "a"
+        finished(tmp_path, "c", command="keep")
+        with pytest.raises(KgError, match="nothing to undo in the last change, c"):
+            last(entries(tmp_path, no_problem), "c1")
         doubtful = Journal(tmp_path, header("d"))
         doubtful.before([change({T0: image(5)})])
         lost = ItemError(Target("g", "t", 0), None, "OUTCOME_UNKNOWN", "no answer")

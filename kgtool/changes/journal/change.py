@@ -100,6 +100,7 @@ class Change:
         self._locks: GroupLocks | None = None
         self._problem: JournalError | None = None
         self._is_waiting_said = self._is_interrupted = self._is_said = False
+        self._has_living = False
         self.journal: Journal | None = None
 
     @property
@@ -199,6 +200,7 @@ class Change:
         :raises JournalError: it can't be written: nothing may be changed then.
         """
         self._guard.admit_changes(changes)
+        self._has_living |= any(_is_living(change) for change in changes)
         self._guard.admit(config.group for config in configs)
         if self._problem is not None:
             raise self._problem
@@ -301,7 +303,15 @@ class Change:
             return
         if self._origin.command == KEEP:
             return  # the offsets are the same
-        self._say(f"Undo: kgtool undo {journal.id}")
+        # It works without members, too.
+        self._say(f"Undo: kgtool undo {journal.id}{' --as-member' * self._has_living}")
+
+
+def _is_living(change: GroupChange) -> bool:
+    """Whether only a member may commit to a group again."""
+    return (
+        change.image.exists and change.image.state not in ("Empty", "Dead") and bool(change.after)
+    )
 
 
 def make_id(at_ms: int, token: str) -> str:

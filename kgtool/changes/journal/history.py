@@ -68,6 +68,8 @@ class JournalEntry(NamedTuple):
     context: str | None
     file: Source
     """Its content: ``path``, or as it was held."""
+    failed: int = 0
+    """How many changes certainly failed."""
 
 
 def entries(folder: Path, problem: Callable[[KgError], None]) -> list[JournalEntry]:
@@ -121,23 +123,43 @@ def find(folder: Path, name: str) -> JournalEntry:
 
 
 def last(found: Iterable[JournalEntry], cluster_id: str | None) -> JournalEntry:
-    """Return the action of ``undo last``: the newest on a cluster that can be undone.
+    """Return the action of ``undo last``: the newest one on a cluster, never an older one.
 
-    Another ``undo last`` does not revert an undo but goes one step further into the past. Members
-    can't be restored, and an action that changed nothing has nothing to undo.
+    Another ``undo last`` does not revert an undo but goes one step further into the past. An action
+    of which everything failed has changed nothing.
 
     :param found: the newest first.
-    :raises KgError: there is none.
+    :raises KgError: there is none, or nothing in it can be undone.
     """
     for entry in found:
-        if entry.cluster_id != cluster_id or entry.command in (REMOVE_MEMBERS, KEEP):
+        is_other = entry.cluster_id != cluster_id or entry.undoes is not None
+        if is_other or entry.state == UNDONE or (entry.failed and not entry.changes):
             continue
-        if entry.state != UNDONE and entry.undoes is None and entry.changes:
+        why = _nothing_to_undo(entry)
+        if why is None:
             return entry
+        raise NothingToUndo(
+            f"There is nothing to undo in the last change, {entry.id} ({entry.command}): {why}.",
+            hint="An older one is undone by its ID, which kgtool history shows.",
+        )
     raise KgError(
         f"There is nothing to undo on the cluster {cluster_id}.",
         hint="kgtool history shows what was changed from this machine.",
     )
+
+
+class NothingToUndo(KgError):
+    """The newest change can't be undone."""
+
+    name = "NOTHING_TO_UNDO"
+
+
+def _nothing_to_undo(entry: JournalEntry) -> str | None:
+    if entry.command == REMOVE_MEMBERS:
+        return "removed members can't be restored"
+    if entry.command == KEEP:
+        return "the offsets are as they were"
+    return None if entry.changes else "its groups had no offsets"
 
 
 def read_entry(path: Path, held: HeldFile | None = None) -> JournalEntry:
@@ -175,10 +197,11 @@ def read_entry(path: Path, held: HeldFile | None = None) -> JournalEntry:
             state,
             header,
             _known(header, "sequence", int) or 0,
-            _known(header, "undoes", str),
-            _known(header, "bootstrap_server", str),
-            _known(header, "context", str),
-            file,
+            undoes=_known(header, "undoes", str),
+            bootstrap_server=_known(header, "bootstrap_server", str),
+            context=_known(header, "context", str),
+            failed=_known(counts, "failed", int) or 0,
+            file=file,
         )
     except (KeyError, ValueError) as error:
         raise Malformed(f"{path} is not a kgtool journal: {error}.") from error

@@ -81,12 +81,21 @@ class Restorer:
 
     :param session: a connected session.
     :param verify: read back what was written.
+    :param only: restore these offsets only, from the offset and to the offset that are given.
     """
 
-    def __init__(self, session: Any, policy: RestorePolicy, *, verify: bool = True) -> None:
+    def __init__(
+        self,
+        session: Any,
+        policy: RestorePolicy,
+        *,
+        verify: bool = True,
+        only: Mapping[tuple[Any, ...], tuple[Any, Any]] | None = None,
+    ) -> None:
         self._session = session
         self._policy = policy
         self._verify = verify
+        self._only = only
         self._agreed: dict[str, array[int]] = {}
         """By group, a digest of each partition's offset in the plan; FAILED: it was refused."""
         self._whole: set[str] = set()
@@ -133,6 +142,8 @@ class Restorer:
         return [_undeletable(g, too_old[g.group]) if g.group in refused else g for g in groups]
 
     def _as_agreed(self, group: RestoreGroup) -> RestoreGroup:
+        if self._only is not None:
+            group = each_open(group, self._as_only)
         agreed = self._agreed.get(group.group)
         if agreed is None:
             return group
@@ -141,6 +152,12 @@ class Restorer:
             for row, digest in zip(group.rows, agreed, strict=True)
         ]
         return group._replace(rows=rows)
+
+    def _as_only(self, row: RestoreRow) -> RestoreRow:
+        only = (self._only or {}).get((row.group, *row.at))
+        if only == tuple(value and value.offset for value in (row.old, row.new)):
+            return row
+        return failed(row, NotDone() if only is None else CHANGED_SINCE)
 
     def restore(self, part: Sequence[DesiredGroup], change: Change) -> list[RestoreGroup]:
         """Read a part again, journal it, and restore it. The groups are locked.

@@ -6,9 +6,11 @@ changes it (``kgtool.changes.restore.run``).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool import timespec
@@ -26,7 +28,7 @@ from kgtool.cli.output.rows import moved_row
 from kgtool.cli.output.tables import TableStream, preview
 from kgtool.columns import Column, shown
 from kgtool.columns.changes import RESTORE
-from kgtool.errors import NotDone
+from kgtool.errors import ConfigError, NotDone, readable
 from kgtool.model import GroupDescription, ItemError, Target, has_failed
 from kgtool.net.session import Session
 from kgtool.text import counted, escape, listed
@@ -36,7 +38,10 @@ LINES = 40
 
 
 class RestoreOptions(NamedTuple):
-    """Options of both commands. ``verify``: read back what was written."""
+    """Options of both commands.
+
+    ``verify``: read back what was written. ``only``: what an earlier dry run would have changed.
+    """
 
     policy: RestorePolicy
     dry_run: bool
@@ -44,6 +49,29 @@ class RestoreOptions(NamedTuple):
     wait_seconds: float
     all_or_nothing: bool
     verify: bool
+    only: Mapping[tuple[Any, ...], tuple[Any, Any]] | None = None
+
+
+def planned_rows(path: Path) -> dict[tuple[Any, ...], tuple[Any, Any]]:
+    """Read the JSON of a dry run: old and new value of each offset, or config, it would change.
+
+    :raises ConfigError: it is something else.
+    """
+    try:
+        with readable(path):
+            rows = json.loads(path.read_text(encoding="utf-8"))["results"]
+        found: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        for row in rows:
+            if not row["status"].startswith("would-"):
+                continue
+            if "name" in row:
+                found[row["group"], row["name"]] = row["old_value"], row["new_value"]
+            else:
+                key = row["group"], row["topic"], row["partition"]
+                found[key] = row["old_offset"], row["new_offset"]
+        return found
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path} is not the JSON of a dry run.") from error
 
 
 def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreOptions:
@@ -60,6 +88,7 @@ def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreO
         wait,
         given["all_or_nothing"],
         given.get("verify", True),
+        planned_rows(given["agreed"]) if given.get("agreed") else None,
     )
 
 
@@ -94,7 +123,9 @@ class Restore:
         self._options = options
         self._source = source
         self._undoes = undoes
-        self._restorer = restorer or Restorer(session, options.policy, verify=options.verify)
+        self._restorer = restorer or Restorer(
+            session, options.policy, verify=options.verify, only=options.only
+        )
         self._shape = shape or Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
         self._preview = Preview(self._shape)
         self._wait_until: float | None = None

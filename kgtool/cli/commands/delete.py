@@ -21,7 +21,7 @@ from kgtool.cli.output.tables import TableStream
 from kgtool.columns.changes import DELETE
 from kgtool.config import Settings
 from kgtool.model import GroupDeletion
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, listed
 
 
 @declare(
@@ -95,7 +95,12 @@ class _DeleteRun(ChangeRun):
             if row.error is not None:
                 said = f"{row.error.message}{hint_of(row.error)}"
                 output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
-        output.note(UNDO_NOTE_GROUPS)
+        bare = [r.group for wave in self.plan for r in wave if r.is_open and not r.offsets]
+        if self.plan.offsets:
+            output.note(UNDO_NOTE_GROUPS)
+        if bare and not self.kind.has_share:
+            them = escape(listed(bare, 5, " and {} more"))
+            output.note(f"Note: {them}: no committed offsets, so undo does not bring it back.")
         if self.kind.has_share:
             output.note(
                 "Warning: share groups keep their state elsewhere: undo does not restore it."

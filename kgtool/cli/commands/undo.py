@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kgtool.changes.groups.config_plan import ConfigItem
 from kgtool.changes.journal import history
 from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.remote_copy import RemoteCopy, fetch
@@ -24,7 +25,7 @@ from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.change.restore import Restore, RestoreOptions, restore_options
 from kgtool.cli.commands import history as history_command
 from kgtool.cli.commands.configs import alter_configs
-from kgtool.cli.options.declare import added, declare, flag, option
+from kgtool.cli.options.declare import FILE, added, declare, flag, option
 from kgtool.cli.options.shared import (
     all_or_nothing_option,
     change_options,
@@ -37,7 +38,7 @@ from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
-from kgtool.errors import UsageError
+from kgtool.errors import NotDone, UsageError
 from kgtool.held import hold
 from kgtool.net.session import Session
 from kgtool.text import escape, moment
@@ -70,6 +71,7 @@ def living_options(function: Any) -> Any:
 )
 @flag("--force", "Even if somebody committed since, or topic or log changed.")
 @flag("--list list_", "Show the changes that can be undone, as kgtool history does.")
+@option("--agreed", "FILE", "Only what the JSON of a dry run shows.", type=FILE, hidden=True)
 @living_options
 @change_options(required=False)
 def command(
@@ -126,6 +128,12 @@ def _run(
             output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
 
 
+def _as_agreed(item: ConfigItem, options: RestoreOptions) -> ConfigItem:
+    if options.only is None or options.only.get(item.key) == (item.old, item.new):
+        return item
+    return item.failed(NotDone()) if item.is_open else item
+
+
 def _where(entry: history.JournalEntry | None) -> Settings:
     """Return the settings of the change that the journal is of, with the options that were given.
 
@@ -170,6 +178,7 @@ def _undo(
         output.begin(CONFIGS_ALTER, session.cluster_id)
         changes = history.changed_configs(entry.file)
         items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
+        items = [_as_agreed(item, options) for item in items]
         has_failed, journal_id = alter_configs(
             session,
             output,

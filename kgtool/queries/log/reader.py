@@ -101,9 +101,10 @@ class LogReader:
 def pending_in_log(cluster: Cluster, groups: Collection[str]) -> Operation[dict[str, Committed]]:
     """Return the offsets that open transactions are about to change, where coordinators are old.
 
-    Other groups are left out, and so are those whose log can't be read.
+    Other groups are left out, and so are those whose log can't be read, or whose coordinator is not
+    there: who described them has waited for it.
     """
-    located = yield from find_coordinators(cluster, list(groups))
+    located = yield from find_coordinators(cluster, list(groups), wait=False)
     nodes = grouped((node, group) for group, node in located.items() if isinstance(node, int))
     names: list[str] = []
     for node, own in sorted(nodes.items()):
