@@ -127,10 +127,11 @@ _kgtool_options() {
             --out --format -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
         "analyze") _kgtool_lines \
-            --rules --retention --wrote --check-interval --horizon --as-of --out --only \
-            --overwrite --state --rebuild --report --plan --idle --table -g --group \
-            --bucket --fail-on --strict --engine --master --conf -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --rules --retention --retention-was --check-interval --horizon --as-of --out \
+            --only --overwrite --state --rebuild --report --plan --idle --table -g \
+            --group --bucket --fail-on --strict --engine --master --conf -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
         "context add") _kgtool_lines \
@@ -324,7 +325,7 @@ _kgtool_kind() {
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --retention) [[ -n $kind ]] || kind="any" ;;
-        --wrote) [[ -n $kind ]] || kind="any" ;;
+        --retention-was) [[ -n $kind ]] || kind="any" ;;
         --check-interval) [[ -n $kind ]] || kind="any" ;;
         --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;

@@ -190,6 +190,8 @@ RULES_2_6: Final = RULES_2_4._replace(rebalancing_is_stable=True, forgets_date_o
 """2.6.1 to 2.8.1, 3.0.0 and 3.1.0 exactly."""
 RULES_2_5: Final = RULES_2_6._replace(forgets_date_on_load=True)
 """2.4.0 to 2.6.0 exactly."""
+RULES_2_8: Final = RULES_2_4._replace(forgets_date_on_load=False)
+"""2.8.0 to 3.6, when no more is known."""
 RULES_3_2: Final = RULES_2_4._replace(rebalancing_is_stable=False, forgets_date_on_load=False)
 """2.8.2, 3.0.1, 3.1.1, and 3.2 to 3.9."""
 
@@ -219,6 +221,8 @@ def _scala(version: tuple[int, ...]) -> RuleSet:
     """Those of 2.4 to 3.9, which differ in two bugs."""
     if version[:2] <= (2, 5) or version[:3] == (2, 6, 0):
         return RULES_2_5
+    if len(version) == 2 and (2, 8) <= version <= (3, 1):
+        return RULES_2_8
     unfixed = version[:2] <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))
     return RULES_2_6 if unfixed else RULES_3_2
 

@@ -64,7 +64,7 @@ def _analyze(
         options["rules"],
         options["retention"],
         options["check_interval"],
-        options["wrote"],
+        options["retention_was"],
     )
     if state is not None:
         state.check(state_options(basis, scenarios, options["bucket"]))
@@ -271,7 +271,7 @@ def _note_assumptions(output: Output, inputs: Any, basis: Any) -> None:
         why = "cluster.json does not say" if inputs.manifest else "there is no cluster.json"
         output.note(
             f"Note: {why}, so these are assumed: {', '.join(basis.assumed)} "
-            f"(--rules, --wrote, --check-interval)."
+            f"(--rules, --retention-was, --check-interval)."
         )
 
 

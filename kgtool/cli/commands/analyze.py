@@ -55,7 +55,7 @@ from kgtool.retention.rules import RULE_SETS
     type=duration(),
 )
 @option(
-    "--wrote",
+    "--retention-was",
     "DURATION",
     "The retention that the brokers had while the log was written, such "
     "as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).",

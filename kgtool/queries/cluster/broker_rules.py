@@ -12,7 +12,7 @@ from kgtool.errors import KgError
 from kgtool.protocol import codes
 from kgtool.protocol.capabilities import Offered, broker_release, is_kafka
 from kgtool.queries.cluster.broker_configs import broker_configs
-from kgtool.retention.rules import RULES_2_1, RULES_2_1_X, RuleSet, rules_for_broker
+from kgtool.retention.rules import RuleSet, rules_for_broker
 
 RETENTION = "offsets.retention.minutes"
 INTERVAL = "offsets.retention.check.interval.ms"
@@ -74,12 +74,16 @@ def _rules(
     if not is_kafka(offered):
         error = KgError("The brokers are not Apache Kafka: when they remove offsets is unknown.")
         error.name = UNKNOWN_RULES
-        return BrokerRules(_set(version, new=False), version, error=error, is_kafka=False)
+        return BrokerRules(
+            rules_for_broker(version, new_coordinator=False), version, error=error, is_kafka=False
+        )
     if isinstance(configs, KgError):
-        return BrokerRules(_set(version, new=False), version, error=_explained(configs))
+        return BrokerRules(
+            rules_for_broker(version, new_coordinator=False), version, error=_explained(configs)
+        )
     protocols = configs.get(_PROTOCOLS) or ""
     new = configs.get(_NEW_ENABLE) == "true" or "consumer" in protocols.split(",")
-    rules = _set(version, new=new)
+    rules = rules_for_broker(version, new_coordinator=new)
     minutes, interval = _number(configs.get(RETENTION)), _number(configs.get(INTERVAL))
     if minutes is None:
         error = KgError(f"The broker does not tell its {RETENTION}.")
@@ -87,13 +91,6 @@ def _rules(
         return BrokerRules(rules, version, None, interval, error)
     has_cleaner = configs.get(_CLEANER) != "false"
     return BrokerRules(rules, version, minutes * MINUTE_MS, interval, has_cleaner=has_cleaner)
-
-
-def _set(version: tuple[int, int], *, new: bool) -> RuleSet:
-    rules = rules_for_broker(version, new_coordinator=new)
-    # 2.1 is the lower bound for 2.2 too, and the bug of 2.1.x only matters for offsets that it
-    # removes at once.
-    return RULES_2_1 if rules == RULES_2_1_X else rules
 
 
 def _number(text: str | None) -> int | None:

@@ -80,6 +80,13 @@ def _classic(
     known = [topics for topics in subscriptions if topics is not None]
     # One subscription that can't be read makes the whole group's unknown.
     topics = frozenset().union(*known) if len(known) == len(subscriptions) else None
+    if any(member.instance_id is not None for member in description.members):
+        # A static member that came back may have brought other topics than the coordinator's.
+        written = log.classic(description.group, is_whole=is_whole) if log else None
+        if written is None and not is_whole:
+            return None
+        if written is not None and written.state == r.STATE_STABLE:
+            topics = written.subscribed_topics
     return GroupState(GroupSnapshot(r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=topics))
 
 
@@ -95,4 +102,7 @@ def _empty_classic(
         # believe the log.
         return GroupState(classic_snapshot(value)) if is_whole else None
     snapshot = classic_snapshot(value)
+    loaded = log.classic(description.group, is_whole=True) if log else None
+    if loaded is not None:
+        snapshot = loaded  # which may have lost its date
     return GroupState(snapshot._replace(protocol_type=description.protocol_type))

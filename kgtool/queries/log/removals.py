@@ -16,7 +16,7 @@ from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.scan import SEARCHED_GROUPS, scan
 from kgtool.records import Record
 from kgtool.records.batch import Batch, RawRecord, batches_containing, read_header, read_records
-from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
+from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.audit import Removal, audit
 from kgtool.retention.doubts import INTERVAL_MS
 from kgtool.retention.groups import classic_snapshot
@@ -93,6 +93,9 @@ class GroupRecords:
         self._next = -1
         self._repeated: dict[bytes, int] = {}
         self._data = b""
+        self._epoch = -1
+        self._loads: set[int] = set()
+        """Records that show that another coordinator has loaded the partition."""
         self.seen: set[str] = set()
         """The groups that have any record."""
         self.first: tuple[int, int] | None = None
@@ -133,10 +136,16 @@ class GroupRecords:
             self._keep(batch, record)
             if record.value is None:
                 self._repeated.pop(name, None)
+            if record.value is None and number in GROUP_TYPES:
+                # What the group had decides whether its removal was a check's.
+                self._newest = {k: v for k, v in self._newest.items() if not k.startswith(name)}
             if number == GROUP_METADATA:
                 self._drop_repeated(record.offset, name)
 
     def _keep(self, batch: Batch, record: RawRecord) -> None:
+        if batch.leader_epoch(self._data) > self._epoch:
+            self._epoch = batch.leader_epoch(self._data)
+            self._loads.add(record.offset)
         self._kept[record.offset] = read_entry(
             self._partition,
             record.offset,
@@ -155,7 +164,7 @@ class GroupRecords:
         if batch.producer_id != -1:
             self._producers.add(batch.producer_id)
         elif record.value is not None:
-            if before is not None:
+            if before is not None and before not in self._loads:
                 del self._kept[before]
             self._newest[key] = record.offset
 
@@ -168,7 +177,7 @@ class GroupRecords:
             if record.value.members:
                 snapshot = snapshot._replace(state_since_ms=None)
         repeats = snapshot is not None and snapshot == self._last_snapshots.get(name)
-        if repeats and name in self._repeated:
+        if repeats and self._repeated.get(name, offset) not in {offset, *self._loads}:
             del self._kept[self._repeated[name]]
         self._repeated.pop(name, None)
         if repeats:

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
-from kgtool.errors import KgError
+from kgtool.errors import DecodeError, KgError
 from kgtool.model import TopicPartition
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.log.fetch import Range, copy_partitions
@@ -34,7 +34,8 @@ from kgtool.records.types import (
     STREAMS_MEMBER,
     STREAMS_TOPOLOGY,
 )
-from kgtool.retention.rules import CommittedOffset, RuleSet
+from kgtool.retention.groups import Group, read_detail
+from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet
 
 SEARCHED_GROUPS = 8
 """Up to this many groups are searched for as bytes, which skips nearly all of a log undecoded."""
@@ -78,6 +79,9 @@ class GroupLog:
         self._pending: dict[int, dict[bytes, _Raw]] = {}
         self._freed: dict[bytes, int] = {}
         self._metadata: dict[str, _Raw] = {}
+        self._classic: dict[str, Group] = {}
+        self._sure: set[str] = set()
+        self._epoch = -1
         self._regexes: dict[bytes, _Raw] = {}
         self._changed: dict[str, int] = {}
         self._touched: dict[str, int] = {}
@@ -93,6 +97,10 @@ class GroupLog:
         :raises DecodeError: they can't be read.
         """
         for batch in batches_containing(data, self._needles):
+            epoch = batch.leader_epoch(data)
+            if epoch > self._epoch >= 0:
+                self._load()
+            self._epoch = max(epoch, self._epoch)
             if batch.is_control:
                 self._end_transaction(data, batch)
                 continue
@@ -128,8 +136,28 @@ class GroupLog:
                 self._ended.discard(group)
             if number == GROUP_METADATA:
                 self._metadata[group] = raw
+                self._take_metadata(group, raw)
             elif number == REGULAR_EXPRESSION:
                 self._regexes[key] = raw
+
+    def _load(self) -> None:
+        """Apply that a coordinator has loaded the partition, as a new leader epoch shows."""
+        for group in self._classic.values():
+            group.load()
+        self._sure.update(self._classic)
+
+    def _take_metadata(self, name: str, raw: _Raw) -> None:
+        group = self._classic.setdefault(name, Group(self._rules))
+        before = group.generation if group.known else None
+        try:
+            record = decode(raw.key, raw.value)
+        except DecodeError:  # whoever asks for ``metadata`` is told
+            del self._classic[name]
+            return
+        assert isinstance(record, Record)
+        group.apply_record(record.type, read_detail(record), tombstone=raw.value is None)
+        if before is not None and group.generation != before:
+            self._sure.add(name)
 
     def _take_offset(self, batch: Batch, raw: _Raw) -> None:
         key = raw.key[2:]  # an offset stored under type 0 is the same as one under type 1
@@ -221,6 +249,17 @@ class GroupLog:
         :raises DecodeError: it can't be read.
         """
         return _value(self._metadata.get(group))
+
+    def classic(self, group: str, *, is_whole: bool) -> GroupSnapshot | None:
+        """Return a classic group as its coordinator has it in memory; None: what was read does not
+        tell, as the same generation may have been written with other topics before.
+
+        :param is_whole: the log was read from its beginning.
+        """
+        found = self._classic.get(group)
+        if found is None or not (is_whole or group in self._sure):
+            return None
+        return found.snapshot()
 
     def regex_topics(self, group: str, regex: str) -> frozenset[str] | None:
         """Return the topics that a regular expression was resolved to (KIP-848)."""
