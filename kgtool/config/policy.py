@@ -30,11 +30,11 @@ POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
 
 _WORDS = """
-    add-config all all-groups all-or-nothing all-topics alter api-version as-member body
-    bootstrap-server broker by by-duration by-time canary caught-up checkpoints client-id
-    columns command-config confirm context create debug delete delete-config delete-offsets
-    describe dry-run exclude execute expiring-within expiry export force from from-file
-    generated group hex idle instance-id join journal-copy lag lagging like limit list map-group
+    add-config agreed all all-groups all-or-nothing all-topics alter api-version as-member body
+    bootstrap-server broker by by-duration by-time canary caught-up checkpoints client-id columns
+    command-config confirm context create debug delete delete-config delete-offsets describe
+    dry-run exclude execute expiring-within expiry export force from from-file generated group
+    hex idle instance-id join journal-copy lag lagging like limit list loses-within map-group
     map-topic match max-groups member-id members no-color no-create no-headers no-rebuild
     no-verify offsets orphaned other-cluster out output overwrite prometheus rate read-committed
     reason regex reset-offsets schema shift-by skip-activity-check sort state time-lag timeout
@@ -44,7 +44,7 @@ _WORDS = """
 OLD_OPTIONS = frozenset(f"--{old}" for old, new in renamed.OPTIONS.items() if new in _WORDS.split())
 OPTIONS = frozenset(f"--{word}" for word in _WORDS.split()) | OLD_OPTIONS
 """Valid in ``forbid``: the options of the commands that change something, in both forms."""
-MCP_COMMANDS = ("cleanup", "undo", "delete-offsets", "reset-offsets")
+MCP_COMMANDS = ("cleanup", "undo", "recover", "delete-offsets", "reset-offsets")
 """Valid in ``mcp``: the changes that the MCP server offers."""
 
 
