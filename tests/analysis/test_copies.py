@@ -109,3 +109,28 @@ def test_damage_does_not_win(tmp_path: Path) -> None:
     assert [file.path for file in find_inputs([str(torn), str(sound)]).files] == [
         str(next(sound.rglob("*.log")))
     ]
+
+
+def test_an_earlier_part_that_overlaps_is_read_as_far_as_it_is_missing(tmp_path: Path) -> None:
+    """Kind: copies of a growing log that begin at different places; none of them has all."""
+    early = log(tmp_path / "early", 0, (1, 0, 10))
+    late = log(tmp_path / "late", 6, (1, 6, 8), (2, 8, 20))
+    later = log(tmp_path / "later", 6, (1, 6, 10), (2, 10, 20))
+    found, notes = live(early, later)
+    assert found == {("g1", "t", 0): 9, ("g2", "t", 0): 19} and notes == []
+    (cut,) = (file for file in find_inputs([str(early), str(later)]).files if "early" in file.path)
+    assert 0 < cut.size < (tmp_path / "early/__consumer_offsets-3" / f"{0:020}.log").stat().st_size
+    found, (note,) = live(early, late)
+    assert found == {("g1", "t", 0): 7, ("g2", "t", 0): 19} and "epochs part" in note
+
+
+def test_an_earlier_part_is_not_read_where_the_newest_copy_was_cleaned(tmp_path: Path) -> None:
+    """Its keys may have been deleted since: an export of a cleaned log begins where records do."""
+    early = log(tmp_path / "early", 0, (1, 0, 10))
+    cleaned = log(tmp_path / "cleaned", 6, (1, 6, 7), (1, 9, 10), (2, 10, 20))
+    found, (note,) = live(early, cleaned)
+    assert found == {("g1", "t", 0): 9, ("g2", "t", 0): 19}
+    assert [f.path for f in find_inputs([str(early), str(cleaned)]).files] == [
+        str(next(cleaned.rglob("*.log")))
+    ]
+    assert "/early" in note

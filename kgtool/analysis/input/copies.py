@@ -8,14 +8,14 @@ that together with the newest copy it would bring keys back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.decode.batches import read_headers
-from kgtool.analysis.decode.segments import Note, chunks
+from kgtool.analysis.decode.batches import Headers, read_headers
+from kgtool.analysis.decode.segments import Chunk, Note, chunks
 from kgtool.analysis.decode.vector_reader import View
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import SEGMENT, TOPIC, InputFile
@@ -48,6 +48,11 @@ class Copy(NamedTuple):
         return self.place.rpartition("/")[0]
 
     @property
+    def begin(self) -> int:
+        """Where its first segment begins, by its name: records behind that may be cleaned away."""
+        return self.files[0].base_offset
+
+    @property
     def start(self) -> int:
         """The first offset."""
         return self.epochs[0].start if self.epochs else self.files[0].base_offset
@@ -74,15 +79,16 @@ def newest(files: Sequence[InputFile]) -> tuple[list[InputFile], list[str]]:
         if file.format == formats.SEGMENT.name:
             partitions.setdefault(file.partition, {}).setdefault(_place(file), []).append(file)
     left: set[str] = set()
+    cut: dict[str, InputFile] = {}
     said: dict[str, list[str]] = {}
     for number, copies in sorted(partitions.items()):
         if len(copies) > 1:
-            _choose(number, [_copy(*each) for each in copies.items()], left, said)
+            _choose(number, [_copy(*each) for each in copies.items()], left, cut, said)
     notes = [
         f"{words.format('A copy', TOPIC)} ({listed(some, SHOWN, ' and {} more')})."
         for words, some in said.items()
     ]
-    return [file for file in files if file.path not in left], notes
+    return [cut.get(file.path, file) for file in files if file.path not in left], notes
 
 
 APART = (
@@ -96,21 +102,72 @@ FAR = (
 )
 
 
-def _choose(number: int, copies: list[Copy], left: set[str], said: dict[str, list[str]]) -> None:
-    """Keep the newest copy, and others only where they are an earlier part of it."""
+def _choose(
+    number: int,
+    copies: list[Copy],
+    left: set[str],
+    cut: dict[str, InputFile],
+    said: dict[str, list[str]],
+) -> None:
+    """Keep the newest copy, and of others only what comes before its first segment."""
     if any(file.is_remote for copy in copies for file in copy.files):
         left |= _smaller([file for copy in copies for file in copy.files])
         said.setdefault(FAR, []).append(str(number))
         return
     copies.sort(key=Copy.rank, reverse=True)
-    best, start, first = copies[0], copies[0].start, copies[0].epochs[:1]
+    best = copies[0]
+    begin, first = best.begin, best.epochs[:1]
     for copy in copies[1:]:
-        if copy.epochs and copy.end <= start and copy.epochs[-1].number <= first[0].number:
-            start, first = copy.start, copy.epochs[:1]
-            continue
-        left.update(file.path for file in copy.files)
+        before = [epoch for epoch in copy.epochs if epoch.start < begin]
+        if before and before[-1].number <= first[0].number and _agree(best, copy):
+            head = [file for file in copy.files if file.base_offset < begin]
+            if copy.end > begin:
+                cut[head[-1].path] = _until(head[-1], begin)
+            left.update(file.path for file in copy.files[len(head) :])
+            begin, first = copy.begin, before[:1]
+        else:
+            head = []
+            left.update(file.path for file in copy.files)
         words, what = _difference(copy, best)
-        said.setdefault(words, []).append(f"{number}: {what}")
+        if words == APART or not head:
+            said.setdefault(words, []).append(f"{number}: {what}")
+
+
+def _agree(best: Copy, copy: Copy) -> bool:
+    """Whether the newest copy still has every batch of the other's, where both have some.
+
+    Else the log cleaner has been there, and a key that the other's beginning has may be deleted.
+    """
+    end = min(best.end, copy.end)
+    return _batches(best, best.begin, end) == _batches(copy, best.begin, end)
+
+
+def _batches(copy: Copy, start: int, end: int) -> set[tuple[int, int]]:
+    """Base offset and number of records of the batches between two offsets."""
+    found: set[tuple[int, int]] = set()
+    for file in copy.files:
+        for _, headers in _headers(file):
+            bases = headers["base_offset"]
+            some = (bases >= start) & (bases < end)
+            found.update(zip(bases[some].tolist(), headers["records"][some].tolist(), strict=True))
+    return found
+
+
+def _until(file: InputFile, offset: int) -> InputFile:
+    """The part of a segment before an offset: the newest copy has the rest."""
+    for part, headers in _headers(file):
+        behind = np.flatnonzero(headers["base_offset"] >= offset)
+        if len(behind):
+            return file._replace(size=part.position + part.starts[behind[0]])
+    return file
+
+
+def _headers(file: InputFile) -> Iterator[tuple[Chunk, Headers]]:
+    """The batches of a segment, chunk by chunk, with their headers."""
+    with Path(file.path).open("rb") as opened:
+        for part in chunks(opened, 0, file.size):
+            if not isinstance(part, Note):
+                yield part, read_headers(View(part.data), np.array(part.starts, dtype=np.int64))
 
 
 def _difference(copy: Copy, best: Copy) -> tuple[str, str]:
