@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version ;;
+        "") _kgtool_lines list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -52,6 +52,9 @@ _kgtool_options() {
             -g --group -t --topic --before --after --format --key-format --committed \
             --read-committed -b --bootstrap-server --command-config --context --timeout \
             -o --output --no-color --debug --help ;;
+        "top") _kgtool_lines \
+            --interval -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type -t \
             --topic --all-topics --to --to-earliest --to-latest --to-current --to-offset \
@@ -161,9 +164,6 @@ _kgtool_options() {
             --debug --help ;;
         "completion") _kgtool_lines \
             --help ;;
-        "top") _kgtool_lines \
-            --interval -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
         "coordinator") _kgtool_lines \
             -g --group -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
@@ -268,8 +268,8 @@ _kgtool_kind() {
         "coordinator ") kind="groups" ;;
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
         "validate-regex ") kind="any" ;;
-        "man ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version" ;;
-        "help ") kind="words" choices="list lag describe doctor explain peek reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion top coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
+        "man ") kind="words" choices="list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version" ;;
+        "help ") kind="words" choices="list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
     esac
     case "$2" in
         -t|--topic) [[ -n $kind ]] || kind="topics" ;;
@@ -306,6 +306,7 @@ _kgtool_kind() {
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
         --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
+        --interval) [[ -n $kind ]] || kind="any" ;;
         --to) [[ -n $kind ]] || kind="any" ;;
         --rate) [[ -n $kind ]] || kind="any" ;;
         --idle) [[ -n $kind ]] || kind="any" ;;
@@ -348,7 +349,6 @@ _kgtool_kind() {
         --kafka-version) [[ -n $kind ]] || kind="words" choices="4.4.0 4.3.1 3.9.1" ;;
         --config) [[ -n $kind ]] || kind="any" ;;
         --dir) [[ -n $kind ]] || kind="dirs" ;;
-        --interval) [[ -n $kind ]] || kind="any" ;;
         --prune) [[ -n $kind ]] || kind="any" ;;
         --body) [[ -n $kind ]] || kind="files" ;;
         --version|--api-version) [[ -n $kind ]] || kind="any" ;;

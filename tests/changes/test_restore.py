@@ -260,3 +260,15 @@ def test_what_could_not_be_done_in_the_plan_is_not_done_later() -> None:
     for before in (Moving(image(9, log=(None, None))), Moving(image(9), state="Stable")):
         row = two_looks(before, lambda before=before: before.set(image(9)))  # type: ignore[misc]
         assert (row.status, row.error and row.error.name) == ("failed", "NOT_DONE")
+
+
+def test_a_log_that_was_not_known_then_is_not_printed() -> None:
+    """Kind: ``None`` in a sentence; a recovered offset has no log of its own."""
+    found = decide(
+        DesiredGroup("g", {T0: DesiredOffset(OffsetImage(CommittedOffset(5, None, "")))}, None),
+        reading({T0: OffsetImage(None, None, 20, 60)}),
+        UNDO,
+    )
+    (row,) = found.rows
+    assert row.error is not None
+    assert row.error.message == "Offset 5 is outside of its log now, which is [20, 60]."

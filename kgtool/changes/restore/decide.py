@@ -240,8 +240,7 @@ def _range_problem(
     if target.misplaced is not None:
         return (
             "OUT_OF_RANGE",
-            f"Offset {offset} is outside of its log now, which is {log}"
-            + (", as it was then." if then.misplaced else f" (then {_log(then)})."),
+            f"Offset {offset} is outside of its log now, which is {log}" + _earlier(then),
             "--force restores it anyway; kgtool reset-offsets sets another one.",
         )
     if policy.exact and then.log_end is not None and now.log_end < then.log_end:
@@ -252,6 +251,12 @@ def _range_problem(
             "--force restores the offset anyway.",
         )
     return None
+
+
+def _earlier(then: OffsetImage) -> str:
+    if then.misplaced:
+        return ", as it was then."
+    return "." if then.log_end is None else f" (then {_log(then)})."
 
 
 def _log(image: OffsetImage) -> str:

@@ -13,6 +13,7 @@ SECTIONS = {
         "doctor": "Find what is wrong, and the command that fixes it.",
         "explain": "Show why a group is as it is, and what to do next.",
         "peek": "Show the records around a committed offset.",
+        "top": "Show all groups on one living screen.",
     },
     "Change": {
         "reset-offsets": "Set the committed offsets of groups that have no members.",
@@ -40,7 +41,6 @@ SECTIONS = {
         "completion": "Print the completion script of a shell.",
     },
     "Also": {
-        "top": "Show all groups on one living screen.",
         "coordinator": "Show which broker coordinates a group, and its offsets partition.",
         "history": "Show the changes that kgtool made on this machine.",
         "request": "Send one raw Kafka request, and show the response.",
