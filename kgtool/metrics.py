@@ -106,18 +106,32 @@ def of_poll(errors: int, now_ms: int) -> Iterator[Metric]:
 
 
 _LOG = (
-    ("offset_commits", "Committed offsets since the exporter began (KIP-496)."),
-    ("offset_expirations", "Offsets that brokers removed because they were due (KIP-496)."),
-    ("offset_deletions", "Offsets that clients deleted, not with their group (KIP-496)."),
-    ("group_completed_rebalances", "Completed rebalances of classic groups (KIP-496)."),
+    (
+        "kgtool_offset_commits_total",
+        "offset_commits",
+        "Committed offsets since the exporter began (KIP-496).",
+    ),
+    (
+        "kgtool_offset_expirations_total",
+        "offset_expirations",
+        "Offsets that brokers removed because they were due (KIP-496).",
+    ),
+    (
+        "kgtool_offset_deletions_total",
+        "offset_deletions",
+        "Offsets that clients deleted, not with their group (KIP-496).",
+    ),
+    (
+        "kgtool_group_completed_rebalances_total",
+        "group_completed_rebalances",
+        "Completed rebalances of classic groups (KIP-496).",
+    ),
 )
 
 
 def of_log(counts: Mapping[str, int]) -> list[Metric]:
     """Return the counters of KIP-496, from the tail of ``__consumer_offsets``."""
-    return [
-        Metric(f"kgtool_{key}_total", said, [({}, counts[key])], "counter") for key, said in _LOG
-    ]
+    return [Metric(name, said, [({}, counts[key])], "counter") for name, key, said in _LOG]
 
 
 def of_ghost_topics(groups: Groups) -> Metric:

@@ -627,7 +627,7 @@ def test_a_signal_in_the_middle(
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == status, err
-    assert "Run the same command again to finish the rest." in err
+    assert "Run the same command to finish the rest." in err
     done = json.loads(out)["results"]
     assert {row["status"] for row in done} == {"deleted"} and 0 < len(done) < 40
     left = here.living()

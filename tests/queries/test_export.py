@@ -185,7 +185,7 @@ def test_a_disk_that_takes_no_more_is_named_and_the_same_command_finishes(
     assert (full.returncode, full.stdout) == (1, "")
     assert full.stderr == (
         f"Error: The export {out} can't be written: File too large. "
-        "Run the same command again to finish it.\n"
+        "Run the same command to finish it.\n"
     )
     done = kgtool(*argv)
     assert done.status == 0, done.err

@@ -229,7 +229,7 @@ def test_the_demo_group_has_one_success_one_refusal_one_unknown(seeded):
         *("--topic", "payments:2,99", "--topic", "orders:0"),
     )
     rows = {tuple(line.split()[:2]): line for line in shown.stdout.splitlines()}
-    assert "deleted" in rows["payments", "2"]
+    assert "Successful" in rows["payments", "2"]
     assert "UnknownTopicOrPartition" in rows["payments", "99"]
     assert "GroupSubscribedToTopic" in rows["orders", "0"]
 
