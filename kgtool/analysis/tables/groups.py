@@ -10,10 +10,12 @@ from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, decode_texts, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
+from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.tables.live import LiveOffsets, topic_counts
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
+from kgtool.retention.groups import TYPE_OF_RECORD
 
 _DEAD = rc.STATE[r.STATE_DEAD]
 
@@ -108,10 +110,26 @@ def _states(folded: FoldedLog) -> tuple[Ints, Ints, Any, Ints]:
     was[states.group[known]] = known
     # Of a removed group: its last type.
     kind = np.where(latest < 0, -1, states.groups.type[np.where(was >= 0, was, latest)])
+    if folded.unknown.is_headless or not folded.log.is_complete:
+        # Its last life may lack its records; the tombstone's own type is here, or nothing is.
+        kind = np.where(here, kind, _type_of_tombstone(folded))
     names = states.protocol_types()[latest]
     distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)
     members = np.where(state == _DEAD, 0, states.ints("members")[latest])
     return kind, state, decode_texts(np.where(here, number, -1), distinct), members
+
+
+def _type_of_tombstone(folded: FoldedLog) -> Ints:
+    """Each group's type by its last tombstone; -1: there is none that the coordinator reads."""
+    own = folded.log.group_records
+    ends = ends_group(own)
+    if not folded.plan.rules.new_coordinator:
+        ends &= own.key_type == GROUP_METADATA
+    rows = np.flatnonzero(ends)
+    rows = rows[np.argsort(own.log_offset[rows], kind="stable")]
+    found = np.full(folded.log.size, -1, dtype=np.int64)
+    found[own.group[rows]] = [rc.TYPE[TYPE_OF_RECORD[each]] for each in own.key_type[rows].tolist()]
+    return found
 
 
 def _bytes(folded: FoldedLog, found: LiveOffsets) -> Ints:
