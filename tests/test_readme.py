@@ -67,7 +67,11 @@ def test_the_first_sixty_seconds(seeded: str, home: Path, tmp_path: Path) -> Non
         check=True,
     )
     assert "Error" not in done.stderr
-    assert "PROBLEM beyond-end" in done.stdout and "before-start" in done.stdout.split("LAG")[-1]
+    doctor, lag = re.split(r"(?m)^GROUP +.*LAG$", done.stdout)
+    assert "PROBLEM beyond-end" in doctor and "WARNING before-start" in doctor
+    lags = {row[0]: int(row[4]) for row in map(str.split, lag.strip().splitlines())}
+    assert lags["auditor"] == 55
+    assert [*lags.values()] == sorted(lags.values(), reverse=True)  # the worst first
 
 
 def test_every_page_with_commands_is_run() -> None:

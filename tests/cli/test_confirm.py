@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import time
@@ -179,8 +180,10 @@ def test_the_question_says_what_is_at_stake(bootstrap: str) -> None:
     argv = ["delete", "--bootstrap-server", bootstrap, "--match", f"{prefix}-*"]
     wrong = _answer(argv, b"y\nno\n")
     assert wrong.status == 1
-    assert f"Type the latest, {prefix}-" in wrong.screen
-    named = f"{prefix}-{wrong.screen.split(f'Group {prefix}-')[1][0]}"
+    question = rf"the latest commit was \d+s ago\. Type the latest, ({prefix}-[01]): "
+    asked = re.search(f"Groups that changed within the day: {question}", wrong.screen)
+    assert asked, wrong.screen
+    named = asked[1]
     offsets = ["delete-offsets", *argv[1:], "--topic", f"{topic}:0"]
     assert _answer(offsets, f"y\n{named}\n".encode()).status == 0
     assert clients.committed(bootstrap, named) == {(topic, 1): 0}

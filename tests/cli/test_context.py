@@ -199,7 +199,8 @@ def test_a_protected_context_asks_twice(kafka: Sandbox, context: Callable[..., R
             answer, _, name = typed.partition("\n")
             terminal.type(f"{answer}\n")
             if name:
-                assert "prod-eu is protected" in terminal.read_until("to continue: ")
+                asked = terminal.read_until("to confirm: ")
+                assert "prod-eu is protected. Type its name" in asked
                 terminal.type(name)
             assert terminal.read_all() == status
         assert (group in clients.group_ids(kafka.bootstrap)) == (status != 0)

@@ -101,9 +101,13 @@ def test_every_group_at_once_shows_each_as_alone(world: World, kg: Callable[...,
 def test_json_tells_what_confluent_kafka_knows(
     world: World, bootstrap: str, kg: Callable[..., Result]
 ) -> None:
-    rows = kg("describe", "--group", world.empty, "-o", "json").json["results"]
+    """And the partition that has no commit, though the group reads its topic."""
+    *rows, uncommitted = kg("describe", "--group", world.empty, "-o", "json").json["results"]
     known = clients.committed(bootstrap, world.empty)
     assert {(r["topic"], r["partition"]): r["current_offset"] for r in rows} == known
+    assert (uncommitted["topic"], uncommitted["partition"]) == (world.topic, 11)
+    assert uncommitted["log_end_offset"] == 11
+    assert [uncommitted[key] for key in ("current_offset", "lag", "metadata")] == [None] * 3
     for row in rows:
         assert row["log_end_offset"] == row["partition"]
         assert row["lag"] == row["partition"] - row["current_offset"]

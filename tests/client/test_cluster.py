@@ -135,10 +135,17 @@ def test_a_coordinator_that_does_not_exist_yet_is_waited_for() -> None:
         if isinstance(request, find_coordinator.Request):
             error = replies.pop(0)
             return find_coordinator.Response(coordinators=[coordinator("a", 1, error)])
+        if isinstance(request, metadata.Request):
+            return metadata.Response(brokers=living(1, 2), topics=[topic("__consumer_offsets", 1)])
         return to
 
     script = Script(answer)
     assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": 1}
+    assert [request.NAME for _, request in script.calls] == [
+        *["FindCoordinator"] * 2,
+        "Metadata",  # of __consumer_offsets: a partition without a leader has no coordinator
+        *["FindCoordinator", "ListGroups"],
+    ]
     assert script.pauses == [0.1, 0.2]
 
 

@@ -71,12 +71,12 @@ KAFKA_OPTIONS = {
 
 VIEW_OPTIONS = {
     "--lagging": "Only partitions with something left to read.",
-    "--lag RANGE": "Only partitions whose lag is in a range: '>1000', '>=10', '<5', '=0'.",
+    "--lag RANGE": "Only with a lag in this range: '>1000', '<5'.",
     "--by group|topic|partition": "One row for each: partitions, lag, largest lag.",
     "--time-lag": "Also the age of the first unread record.",
     "--loses-within TIME": "Only where unread records are lost that soon.",
     "--expiry": "When each offset was committed, when it expires, and by which rule.",
-    "--read-committed": "Lag against the last stable offset: what read_committed reads.",
+    "--read-committed": "Lag to the last stable offset (read_committed).",
     "--totals": "Sums per group and topic instead of partitions.",
     "--columns NAME,...": "Only these columns, in this order.",
     "--sort NAME": "One table, sorted by a column, the largest lag first; -NAME: the other way.",

@@ -71,7 +71,7 @@ from kgtool.retention.rules import RULE_SETS
 @option(
     "--horizon",
     "DURATION",
-    "How far ahead to look for losses.",
+    "Look so far ahead for losses.",
     type=duration(least_ms=0),
     default="30d",
     show_default=True,
@@ -80,7 +80,7 @@ from kgtool.retention.rules import RULE_SETS
 @option("--out", "DIR", "Write every table as Parquet to a folder or URL.")
 @repeatable("--only", "NAME", "With --out: only this table; repeatable.", type=OneOf(tuple(TABLES)))
 @flag("--overwrite", "Overwrite existing --out, --report, --plan.")
-@option("--state", "DIR", "Continue from the last run, whose data is in DIR.")
+@option("--state", "DIR", "Continue from the last run's data in DIR.")
 @flag("--rebuild", "With --state: discard it and start over.")
 @option("--report", "FILE.html", "Write an HTML report with charts and tables.", type=FILE)
 @option("--plan", "FILE.json", "Write a plan for kgtool cleanup.", type=FILE)
@@ -88,7 +88,7 @@ from kgtool.retention.rules import RULE_SETS
 @option(
     "--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.", type=OneOf(tuple(TABLES))
 )
-@option("--group", "GLOB", "With --table: only groups whose name matches: * ? [a-z].")
+@option("--group", "GLOB", "With --table: only such groups: * ? [a-z].")
 @option(
     "--bucket",
     "DURATION",
