@@ -446,7 +446,7 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
             terminal.read_until(r"\[y/N\]: ")
             terminal.type("y\n")
             asked = terminal.read_until(r"Type the latest, .*: ")
-            assert f"When group {name} was last used is unknown" in asked
+            assert f"When {name} last committed is unknown. Type the latest, {name}: " in asked
             terminal.type(f"{typed}\n")
             assert terminal.read_all() == status
         assert f"when group {name} was last used is unknown: Not allowed" in terminal.output

@@ -568,7 +568,7 @@ def test_a_group_whose_last_use_the_plan_does_not_know_is_typed_too(
         terminal.read_until(r"\[y/N\]: ")
         terminal.type("y\n")
         asked = terminal.read_until(r"Type (the latest, .*|its name to confirm): ")
-        assert f"When group {here.groups[0]} was last used is unknown" in asked
+        assert f"When {here.groups[0]} last committed is unknown" in asked
         terminal.type("something\n")
         assert terminal.read_all() == 1
     assert here.living() == set(here.groups)

@@ -58,6 +58,7 @@ METHODS = {
     "keep": "keep",
     "backup": "backup",
     "restore": "restore",
+    "recover": "recover",
     "diff": "diff",
     "history": "history",
     "undo": "undo",

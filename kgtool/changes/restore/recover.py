@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset, RestoreGroup, RestoreRow
-from kgtool.changes.restore.run import Restorer
-from kgtool.changes.snapshot import FAILED, GroupImage, OffsetImage, value_digest
+from kgtool.changes.restore.run import Restorer, agreed_digest
+from kgtool.changes.snapshot import FAILED, GroupImage, OffsetImage
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import ChangedMeanwhile, KgError, UsageError
@@ -181,8 +181,9 @@ class Recoverer(Restorer):
         if is_lost:
             return row._replace(status="unchanged", error=None)
         if row.error is not None and row.error.name == ChangedMeanwhile.name:
-            if agreed in (None, FAILED, value_digest(row.old)):
-                return row._replace(status="unchanged", error=None)
+            unchanged = row._replace(status="unchanged", error=None)
+            if agreed in (None, FAILED, agreed_digest(unchanged)):
+                return unchanged
             return row._replace(status="changed-meanwhile")
         return row
 

@@ -105,7 +105,7 @@ class Restorer:
         """Plan a part; later only that is restored, where the offset has not changed since."""
         groups = self.look(part)
         for group in groups:
-            self._agreed[group.group] = array("q", map(_digest, group.rows))
+            self._agreed[group.group] = array("q", map(agreed_digest, group.rows))
         return groups
 
     def look(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
@@ -148,7 +148,7 @@ class Restorer:
         if agreed is None:
             return group
         rows = [
-            row if not row.is_open or digest == _digest(row) else _not_agreed(row, digest)
+            row if not row.is_open or digest == agreed_digest(row) else _not_agreed(row, digest)
             for row, digest in zip(group.rows, agreed, strict=True)
         ]
         return group._replace(rows=rows)
@@ -253,7 +253,7 @@ class Restorer:
         return done
 
 
-def _digest(row: RestoreRow) -> int:
+def agreed_digest(row: RestoreRow) -> int:
     """Return the digest of what is agreed to: from which value to which; FAILED if refused."""
     return FAILED if row.error else hash((value_digest(row.old), value_digest(row.new)))
 
