@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kgtool.protocol import api
-from tests.cli.run import Result, call
+from tests.cli.run import Result, call, command_line
 from tests.support import clients
 
 Kgtool = Callable[..., Result]
@@ -229,14 +230,21 @@ class TestBytes:
 
 class TestBodies:
     def test_from_a_file_and_from_stdin(
-        self, kgtool: Kgtool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, kgtool: Kgtool, bootstrap: str, tmp_path: Path
     ) -> None:
         path = tmp_path / "body.json"
         path.write_text('{"includeAuthorizedOperations": true, "groups": []}', encoding="utf-8")
         said = kgtool("request", "DescribeGroups", "--body", f"@{path}", "--dry-run")
         assert (said.status, '"includeAuthorizedOperations": true' in said.out) == (0, True)
-        monkeypatch.setattr("sys.stdin", io.StringIO('{"groups": ["piped"]}'))
-        assert '"piped"' in kgtool("request", "DescribeGroups", "--body", "-", "--dry-run").out
+        argv = ["--bootstrap-server", bootstrap, "request", "DescribeGroups", "--body", "-"]
+        piped = subprocess.run(
+            command_line(*argv, "--dry-run"),
+            input='{"groups": ["piped"]}',
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert '"piped"' in piped.stdout
 
     @pytest.mark.parametrize(
         ("argv", "said"),
@@ -246,7 +254,10 @@ class TestBodies:
             ([], "takes the name of an API"),
             (["OffsetFetch", "--version", "11"], "has versions 0-10 here"),
             (["OffsetFetch", "--body", "{"], "is not JSON"),
-            (["OffsetFetch", "--body", '{"a": 1, "a": 2}'], '"a" appears twice'),
+            (
+                ["OffsetFetch", "--body", '{"a": 1, "a": 2}'],
+                "--body is not JSON: 'a' appears twice.",
+            ),
             (["OffsetFetch", "--body", "@/no/such/file"], "Can't read /no/such/file"),
             (["OffsetFetch", "--version", "9", "--body", '{"group": 1}'], "did you mean groups?"),
             (["OffsetFetch", "--version", "9", "--body", "[]"], "a JSON object must be here"),
