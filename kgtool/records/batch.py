@@ -264,7 +264,7 @@ def _decompress(payload: bytes, batch: Batch) -> bytes:
     if codec not in _NAMES:
         raise DecodeError(f"{where}: compression codec {codec} is unknown")
     try:
-        return decompress(payload, codec)
+        return decompress(payload, codec, MAX_PLAIN_BYTES)
     except Exception as error:  # cramjam's DecompressionError can't be named without cramjam
         raise DecodeError(f"{where}: this is not what {_NAMES[codec]} writes ({error})") from error
 
@@ -276,7 +276,7 @@ class TooLarge(ValueError):
         super().__init__(f"more than {most} bytes")
 
 
-def decompress(payload: bytes, codec: int, most: int = MAX_PLAIN_BYTES) -> bytes:
+def decompress(payload: bytes, codec: int, most: int) -> bytes:
     """Return at most ``most`` decompressed bytes.
 
     :raises Exception: malformed bytes, or more than that (TooLarge).
