@@ -24,6 +24,7 @@ from kgtool.records import Record
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
 from kgtool.retention.audit import audit
+from kgtool.retention.doubts import INTERVAL_MS
 from kgtool.retention.history import Entry, History
 from kgtool.retention.rules import RuleSet
 from tests.retention.simulation import GroupDeleted
@@ -32,14 +33,14 @@ _BY_THE_BROKER = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY)
 
 
 def without_expiry(
-    entries: Iterable[Entry], rules: RuleSet, retention_ms: int
+    entries: Iterable[Entry], rules: RuleSet, retention_ms: int, interval_ms: int = INTERVAL_MS
 ) -> list[Entry | GroupDeleted]:
     """The log as its clients alone would have written it, for ``simulation.simulate``.
 
-    ``rules`` and ``retention_ms`` are those of the broker that did write it.
+    ``rules``, ``retention_ms`` and ``interval_ms`` are those of the broker that did write it.
     """
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
-    removals = audit(ordered, rules, retention_ms)
+    removals = audit(ordered, rules, retention_ms, interval_ms)
     causes = {(row.log_partition, row.log_offset): row.cause for row in removals}
     history = History(rules, retention_ms)
     kept: list[Entry | GroupDeleted] = []

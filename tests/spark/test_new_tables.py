@@ -243,7 +243,9 @@ def test_the_safe_retention_loses_nothing_and_a_smaller_one_does(
     analysis = Analysis(engine(), find_inputs([str(tmp_path)]).files, basis, None, WANTED)
     end, told = analysis.end_ms, 0
     sent = {
-        number: without_expiry([e for e in entries if e.partition == number], rules, RETENTION_MS)
+        number: without_expiry(
+            [e for e in entries if e.partition == number], rules, RETENTION_MS, INTERVAL_MS
+        )
         for number in range(3)
     }
     rows = dicts(analysis, "gaps")

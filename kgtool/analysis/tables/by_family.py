@@ -55,7 +55,8 @@ def gaps(folded: FoldedLog, removals: Removals) -> Any:
             group = events.group[which]
             np.maximum.at(longest, group, end_ms - events.at_ms[which])
             np.maximum.at(safe, group, checks.safe_retention(happened, which, until_ms))
-        of = folded.log.keys.group[np.unique(events.key[happened.is_commit])]
+        paused = np.concatenate([events.key[rows], events.key[last]])
+        of = folded.log.keys.group[np.unique(paused)]
         keys += np.bincount(of, minlength=size)
     some = np.flatnonzero(keys)
     columns = {
