@@ -54,6 +54,7 @@ def kgtool(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     )
     monkeypatch.setattr(run, "_GROUPS_AT_ONCE", WAVE)
     monkeypatch.setattr(plan, "MEMORY_BYTES", 1000)
+    monkeypatch.setattr("kgtool.held.IN_MEMORY", 1000)
 
     def call(*argv: str) -> int:
         with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:  # noqa: SIM117
