@@ -96,7 +96,9 @@ def test_spark_removes_what_the_simulation_does(
     rows = {(row.rules, row.retention_ms): row for row in rows_of(analysis, "whatif")}
     lost = Counter((row.rules, row.retention_ms) for row in rows_of(analysis, "losses"))
     partitions = {
-        number: without_expiry([e for e in entries if e.partition == number], author, RETENTION_MS)
+        number: without_expiry(
+            [e for e in entries if e.partition == number], author, RETENTION_MS, 5000
+        )
         for number in {entry.partition for entry in entries}
     }
     for number, scenario in enumerate(SCENARIOS):
