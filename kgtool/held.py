@@ -15,12 +15,12 @@ from typing import BinaryIO, cast
 
 from kgtool.errors import ConfigError, readable
 
-IN_MEMORY = 64 * 1024 * 1024
+IN_MEMORY = 128 * 1024
 """Larger files are held in an unnamed file (``TMPDIR``)."""
 STDIN = STDOUT = "-"
 SILENT_MS = 30_000
 """The default of ``--timeout``."""
-_CHUNK = 1024 * 1024
+_CHUNK = 64 * 1024
 
 
 class NotText(ConfigError):
