@@ -104,8 +104,11 @@ def test_describe_offsets(here: World, kgtool: Any, outcome: Outcome) -> None:
                 (row["TOPIC"], int(row["PARTITION"])): tuple(row[column] for column in columns)
                 for row in here.described(group)
             }
-            assert ours == theirs
-            assert len(ours) >= 3
+            # A partition beside committed ones has no commit yet; Kafka's tool leaves it out.
+            uncommitted = {at for at, row in ours.items() if row[0] == "-"} - theirs.keys()
+            assert uncommitted <= {(here.topic, 2)}
+            assert {at: row for at, row in ours.items() if at not in uncommitted} == theirs
+            assert len(theirs) >= 3
 
 
 def test_describe_members(here: World, kgtool: Any, outcome: Outcome) -> None:
@@ -280,8 +283,9 @@ def test_expiry(here: World, kgtool: Any, outcome: Outcome) -> None:
     with outcome(TABLE, "describe --expiry", here.generation.label):
         result = kgtool("describe", "--group", here.empty, "--expiry")
         assert result.status == 0, result
-        assert len(rows(result)) == len(here.offsets)
-        for row in rows(result):
+        committed = [row for row in rows(result) if row["status"] != "no-commit"]
+        assert len(committed) == len(here.offsets)
+        for row in committed:
             assert row["expires_at_ms"] - row["committed_at_ms"] == week
     with outcome(TABLE, "list --expiring-within", here.generation.label):
         soon = kgtool("list", "--expiring-within", "8d")

@@ -113,9 +113,10 @@ def test_what_comes_is_seen_and_dated(world: World, bootstrap: str) -> None:
     async def steps(app: TopApp, pilot: Pilot[None]) -> None:
         produce(bootstrap, world.topic, 7, partition=0)
         await until(pilot, lambda: app.poller.groups[name].lag == 7)
-        assert app.poller.groups[name].trend()[-1] == "█"
+        await until(pilot, lambda: app.poller.groups[name].trend()[-1:] == "█")
         commit(bootstrap, name, {(world.topic, 0): 17})
         await until(pilot, lambda: app.poller.groups[name].lag == 0)
+        await until(pilot, lambda: any("-done" in x and "Empty" in x for x in lines(app)))
         (line,) = (line for line in lines(app) if "-done" in line and "Empty" in line)
         assert line.split()[-1].endswith("s"), "the age of what is shown"
 
@@ -129,7 +130,7 @@ def test_keys_that_only_look(world: World) -> None:
         await pilot.press("q")
         await pilot.press("t")
         assert isinstance(app.screen, TopicScreen)
-        assert any(line.split()[:2] == [world.topic, "3"] for line in lines(app))
+        await until(pilot, lambda: any(x.split()[:2] == [world.topic, "3"] for x in lines(app)))
         await pilot.press("escape")
         orders = []
         for _ in range(9):
