@@ -118,7 +118,7 @@ def test_changes_of_offsets_are_refused_while_a_transaction_is_pending(
         assert {error["name"] for error in deleted.json["errors"]} == {"UNSTABLE_OFFSET_COMMIT"}
         assert (deleted.status, len(deleted.json["errors"])) == (1, 2)
         assert explained["actions"]["delete"]["error"]["name"] == "UNSTABLE_OFFSET_COMMIT"
-        assert explained["next"] == [], explained
+        assert explained["next"] == [f"kgtool describe --group {explained['group']}"], explained
         for result in done:
             found = {row["partition"]: row["status"] for row in rows(result)}
             assert (found[0], result.status) == ("failed", 3), result
