@@ -77,6 +77,8 @@ class TopApp(App[None]):
         self.words = words
         self.last_journal_id: str | None = None
         self._admin = admin
+        self.table = GroupTable()
+        """Of all groups; the thread that polls reads it, until after the screen has ended."""
         self.poller = Poller(settings, self._report)
         self._interval_s = interval_s
         self._problem = ""
@@ -90,7 +92,7 @@ class TopApp(App[None]):
         """Put the parts on the screen."""
         yield Static(id="where", markup=False)
         yield Static(id="header", markup=False)
-        yield GroupTable()
+        yield self.table
         yield Static(id="notes", markup=False)
         yield Input(
             id="filter",
@@ -99,11 +101,6 @@ class TopApp(App[None]):
         )
         yield Static(id="command", markup=False)
         yield Static(KEYS, id="keys", markup=False)
-
-    @property
-    def table(self) -> GroupTable:
-        """The table of groups."""
-        return self.query_one(GroupTable)
 
     def on_mount(self) -> None:
         """Begin to poll."""
@@ -143,8 +140,12 @@ class TopApp(App[None]):
 
     # -- drawing ----------------------------------------------------------------------------
 
+    def _is_in_front(self) -> bool:
+        """Whether the table is what is seen; not so behind a screen, and once the app ends."""
+        return self.table.is_attached and len(self.screen_stack) == 1
+
     def _draw(self) -> None:
-        if not self.is_running or len(self.screen_stack) > 1:
+        if not self._is_in_front():
             return
         groups = [group for group in list(self.poller.groups.values()) if self._filter(group)]
         key = ORDERS[self._order]
@@ -156,7 +157,7 @@ class TopApp(App[None]):
 
     def _tick(self) -> None:
         """Draw what changes by itself: ages. To sort 10,000 groups takes seven times as long."""
-        if len(self.screen_stack) > 1:
+        if not self._is_in_front():
             return
         self.table.refresh()
         self.query_one("#where", Static).update(self._where())

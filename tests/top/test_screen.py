@@ -149,6 +149,27 @@ def test_keys_that_only_look(world: World) -> None:
     world.run(steps)
 
 
+def test_a_poll_that_is_under_way_at_the_end_finds_its_table(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread asked a screen without widgets for its table, and ``q`` ended in a traceback."""
+    shown: list[list[str]] = []
+    end = TopApp.on_unmount
+
+    def on_unmount(app: TopApp) -> None:
+        shown.append(app.table.shown)
+        app._draw()
+        app._tick()
+        end(app)
+
+    async def steps(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("q")
+
+    monkeypatch.setattr(TopApp, "on_unmount", on_unmount)
+    world.run(steps)
+    assert shown[0][0].startswith(world.prefix)
+
+
 def test_a_wrong_filter_is_said_and_changes_nothing(world: World) -> None:
     async def steps(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("slash", *" /(/")
