@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kgtool.columns import COUNT, LAG, NAME, PLAIN, STATUS, Column
 from kgtool.errors import UsageError
 from kgtool.model import GroupListing, GroupOffsets
+from kgtool.queries.doctor.finding import PROBLEM, WARNING
 from kgtool.text import span
 
 WINDOW_S = 60.0
@@ -19,7 +20,6 @@ KEPT = 60
 """Looks that a group keeps."""
 TREND = 8
 BARS = "▁▂▃▄▅▆▇█"
-PROBLEM, WARNING = "problem", "warning"
 
 
 class Look(NamedTuple):

@@ -17,8 +17,9 @@ from textual.strip import Strip
 
 from kgtool.clock import now_ms
 from kgtool.columns import COUNT, LAG, Column
+from kgtool.queries.doctor.finding import PROBLEM
 from kgtool.text import escape
-from kgtool.top.groups import PROBLEM, Group, cells, fitting
+from kgtool.top.groups import Group, cells, fitting
 
 RED, ORANGE, DIM = Style(color="red"), Style(color="dark_orange"), Style(dim=True)
 BOLD, PLAIN = Style(bold=True), Style()
