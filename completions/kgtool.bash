@@ -31,16 +31,16 @@ _kgtool_options() {
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "lag") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --type --offsets \
-            --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
-            --loses-within --expiry --read-committed --totals --columns --sort --limit \
-            --no-headers -w --watch --prometheus -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --members --topology --state -v --verbose -t --topic --lagging --lag --by \
+            --time-lag --loses-within --expiry --read-committed --totals --columns \
+            --sort --limit --no-headers -w --watch --prometheus -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "describe") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --type --offsets \
-            --members --state -v --verbose -t --topic --lagging --lag --by --time-lag \
-            --loses-within --expiry --read-committed --totals --columns --sort --limit \
-            --no-headers -w --watch --prometheus -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --members --topology --state -v --verbose -t --topic --lagging --lag --by \
+            --time-lag --loses-within --expiry --read-committed --totals --columns \
+            --sort --limit --no-headers -w --watch --prometheus -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "doctor") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --within \
             --fail-on --ignore --findings -b --bootstrap-server --command-config \

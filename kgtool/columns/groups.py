@@ -257,6 +257,52 @@ OTHER_STATES = shown(
     target_assignment_epoch="ASSIGNMENT-EPOCH",
 )
 
+# -- topology -------------------------------------------------------------------------------------
+
+
+def _place(row: Row) -> str | None:
+    """Return the cell of NAME: a topic, the client that has tasks, or a node."""
+    return row.get("topic") or row.get("client_id") or row.get("node")
+
+
+def _detail(row: Row) -> str | None:
+    """Return the cell of TASKS-OR-NEXT: task numbers, or a node's topics, stores and successors."""
+    if row.get("tasks") is not None:
+        return ",".join(map(str, row["tasks"]))
+    parts = (("topics", ""), ("stores", "stores "), ("successors", "-> "))
+    return "; ".join(word + ",".join(row[key]) for key, word in parts if row.get(key)) or None
+
+
+TOPOLOGY = (
+    GROUP,
+    _TOPOLOGY,
+    Column("subtopology", "SUBTOPOLOGY", json="string"),
+    Column(
+        "role",
+        "ROLE",
+        json="string",
+        words=(
+            *("source", "repartition-source", "repartition-sink", "changelog"),
+            *("active", "standby", "warmup"),
+            *("source-node", "processor-node", "sink-node", "node"),
+            *("global-source-node", "global-processor-node"),
+        ),
+    ),
+    Column("topic"),
+    Column("partitions", "PARTITIONS", json="integer?"),
+    Column("replication_factor", json="integer?"),
+    *machine(member_id="string?", client_id="string?", host="string?", tasks="integers?"),
+    *machine(node="string?", topics="strings?", stores="strings?", successors="strings?"),
+)
+"""Of ``describe --topology``: a row for each topic, member with tasks, and stored node."""
+TOPOLOGY_TEXT = (
+    GROUP,
+    *TOPOLOGY[2:4],
+    Column("topic", "NAME", NAME, _place),
+    TOPOLOGY[5],
+    Column("tasks", "TASKS", NAME, _detail, json="integers?"),
+)
+
 # -- explain --------------------------------------------------------------------------------------
 
 _ACTION = machine(allowed="boolean", error="error?")

@@ -36,13 +36,17 @@ _DESCRIBE = Results(
         "members-of-other-types": groups.OTHER_MEMBERS,
         "state": groups.STATE,
         "state-of-other-types": groups.OTHER_STATE,
+        "topology": groups.TOPOLOGY,
         "totals": groups.TOTALS,
         "by-group": groups.BY_GROUP,
         "by-topic": groups.BY_TOPIC,
     },
     # The last of two with the same key applies: the one that may be null.
     chosen=sorted(
-        (*groups.OFFSETS_TEXT, *groups.MEMBERS, *groups.STATE, *groups.TOTALS, *groups.BY_GROUP),
+        (
+            *(*groups.OFFSETS_TEXT, *groups.MEMBERS, *groups.STATE, *groups.TOTALS),
+            *(*groups.BY_GROUP, *groups.TOPOLOGY),
+        ),
         key=lambda column: column.json.endswith("?"),
     ),
 )

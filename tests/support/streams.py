@@ -21,10 +21,35 @@ from tests.support.clients import wait_for
 KEY, LEAVE = 88, -1
 
 
+def _topic_info(name: str) -> Any:
+    return schema.TopicInfo(
+        name=name,
+        partitions=0 if name.endswith("-changelog") else 2,
+        replication_factor=1,
+        topic_configs=(),
+    )
+
+
+def _subtopology(name: str, **parts: Any) -> Any:
+    empty: dict[str, Any] = dict.fromkeys(
+        (
+            "source_topics",
+            "source_topic_regex",
+            "state_changelog_topics",
+            "repartition_sink_topics",
+            "repartition_source_topics",
+            "copartition_groups",
+        ),
+        (),
+    )
+    return schema.Subtopology(subtopology_id=name, **(empty | parts))
+
+
 class StreamsMember:
     """One member that reads topics in one subtopology; a context manager, which leaves at its end.
 
-    It takes whatever tasks it is given.
+    It takes whatever tasks it is given. The broker makes its internal topics: ``repartitions`` are
+    read by a second subtopology, with ``changelogs``.
     """
 
     def __init__(
@@ -35,11 +60,14 @@ class StreamsMember:
         *,
         topology_epoch: int = 0,
         client_id: str = "streamer",
+        changelogs: tuple[str, ...] = (),
+        repartitions: tuple[str, ...] = (),
     ) -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._group, self._topics = group, topics
         self._client_id, self._topology_epoch = client_id, topology_epoch
+        self._changelogs, self._repartitions = changelogs, repartitions
         self.member_id = str(uuid.uuid4())
         self.epoch = 0
         self.active: tuple[Any, ...] = ()
@@ -75,15 +103,15 @@ class StreamsMember:
 
     def _heartbeat(self, epoch: int) -> Any:
         is_first = epoch == 0
-        part = schema.Subtopology(
-            subtopology_id="0",
-            source_topics=tuple(self._topics),
-            source_topic_regex=(),
-            state_changelog_topics=(),
-            repartition_sink_topics=(),
-            repartition_source_topics=(),
-            copartition_groups=(),
-        )
+        parts = [_subtopology("0", source_topics=tuple(self._topics))]
+        if self._repartitions:
+            sinks = {"repartition_sink_topics": self._repartitions}
+            parts = [_subtopology("0", source_topics=tuple(self._topics), **sinks)]
+            inner = tuple(map(_topic_info, self._repartitions))
+            stores = tuple(map(_topic_info, self._changelogs))
+            parts.append(
+                _subtopology("1", repartition_source_topics=inner, state_changelog_topics=stores)
+            )
         tasks = tuple(
             schema.TaskIds(subtopology_id=name, partitions=numbers) for name, numbers in self.active
         )
@@ -97,7 +125,7 @@ class StreamsMember:
             rebalance_timeout=datetime.timedelta(seconds=60 if is_first else 0, milliseconds=0)
             if is_first
             else datetime.timedelta(milliseconds=-1),
-            topology=schema.Topology(epoch=self._topology_epoch, subtopologies=(part,))
+            topology=schema.Topology(epoch=self._topology_epoch, subtopologies=tuple(parts))
             if is_first
             else None,
             active_tasks=tasks,

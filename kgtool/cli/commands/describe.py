@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 @option("--type type_", "TYPES", "Of those, only of these types: classic,consumer.")
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
+@click.option(
+    "--topology",
+    "view",
+    flag_value="topology",
+    help="Topics and tasks of a streams group's topology.",
+)
 @repeatable(
     "--state states",
     "[STATES]",

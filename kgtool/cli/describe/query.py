@@ -84,6 +84,8 @@ def query_groups(
 
     if chosen.groups and view.name == "offsets":
         _offsets(session, output, chosen, view, emit, ordered)
+    elif chosen.groups and view.name == "topology":
+        _refuse_topology(session, output, chosen, emit)
     elif chosen.groups:
         _members_or_state(session, chosen, view, emit)
     return missing
@@ -145,6 +147,18 @@ def _in_order(
             show(waiting.pop(left.pop()))
 
     return emit
+
+
+def _refuse_topology(session: Session, output: Output, chosen: Chosen, show: Show) -> None:
+    """Refuse consumer groups; groups of other types seem to be missing here."""
+    from kgtool.queries.groups.describe import describe_groups
+    from kgtool.queries.groups.topology import no_topology
+
+    for group in session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds)):
+        if group.error is not None:
+            show(DescribedGroup(group, [], []))
+        else:
+            output.failed(no_topology(group.group, group.type or "classic"))
 
 
 def _members_or_state(session: Session, chosen: Chosen, view: View, show: Show) -> None:

@@ -12,9 +12,12 @@ from kgtool.cli.describe.query import DescribedGroup, offset_row
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
-from kgtool.model import Assignment, ItemError, OffsetRow
+from kgtool.columns.groups import TOPOLOGY
+from kgtool.errors import KgError
+from kgtool.model import Assignment, ItemError, OffsetRow, Target
 from kgtool.net.session import Session
 from kgtool.queries.groups import share_and_streams as queries
+from kgtool.queries.groups import topology
 from kgtool.queries.groups.share_and_streams import OtherGroup
 from kgtool.text import escape, shell_word
 
@@ -46,8 +49,36 @@ def query(
         return []
     if view.name == "offsets":
         return _query_offsets(session, output, view, others)
+    if view.name == "topology":
+        return _query_topologies(session, output, others)
     make = _member_rows if view.name == "members" else _state_rows
     return [DescribedGroup(other.description, [], make(other)) for other in others]
+
+
+def _query_topologies(
+    session: Session, output: Output, others: Sequence[OtherGroup]
+) -> list[DescribedGroup]:
+    described = {one.description.group: one.description for one in others}
+    for name, one in described.items():
+        if one.type != "streams":
+            output.failed(topology.no_topology(name, str(one.type)))
+    names = [name for name, one in described.items() if one.type == "streams"]
+    answers = session.run(topology.describe_topologies(session.cluster, names)) if names else {}
+    found: list[DescribedGroup] = []
+    for name, answer in answers.items():
+        if isinstance(answer, KgError):
+            output.failed(ItemError.of(answer, Target(group=name)))
+            continue
+        made = [rows.build_row(row, TOPOLOGY) for row in answer.rows]
+        found.append(DescribedGroup(described[name], [], made))
+        if not answer.rows:
+            output.note(f"Streams group {escape(name)} has no topology yet: no member has sent it.")
+        if answer.is_unreadable:
+            output.note(
+                f"The broker could not read the stored topology description of {escape(name)}: its "
+                "nodes are missing here."
+            )
+    return found
 
 
 def show(output: Output, groups: Sequence[DescribedGroup], view: View) -> None:
@@ -61,7 +92,8 @@ def show(output: Output, groups: Sequence[DescribedGroup], view: View) -> None:
         for group in of_kind:
             output.done += 1
             epochs.note(output, group.description)
-        _show_table(output, view, kind, [row for group in of_kind for row in group.rows()])
+        if of_kind:
+            _show_table(output, view, kind, [row for group in of_kind for row in group.rows()])
 
 
 def _show_table(output: Output, view: View, kind: str, rows: Sequence[Mapping[str, Any]]) -> None:

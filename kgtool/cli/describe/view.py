@@ -20,6 +20,7 @@ _TABLES = {
     "totals": groups.TOTALS,
     "by group": groups.BY_GROUP,
     "by topic": groups.BY_TOPIC,
+    "topology": groups.TOPOLOGY,
 }
 _OTHER_TABLES = {
     ("share", "offsets"): groups.SHARE_OFFSETS,
@@ -28,8 +29,14 @@ _OTHER_TABLES = {
     ("streams", "members"): groups.STREAMS_MEMBERS,
     ("share", "state"): groups.OTHER_STATES,
     ("streams", "state"): groups.OTHER_STATES,
+    ("streams", "topology"): groups.TOPOLOGY_TEXT,
 }
-_ROWS = {"offsets": groups.OFFSETS, "members": groups.MEMBERS, "state": groups.STATE}
+_ROWS = {
+    "offsets": groups.OFFSETS,
+    "members": groups.MEMBERS,
+    "state": groups.STATE,
+    "topology": groups.TOPOLOGY,
+}
 _VERBOSE = {
     "leader_epoch",
     "group_epoch",
@@ -272,6 +279,8 @@ def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> 
                 f"{', '.join(wrong)} {verb} about offsets: leave out --{name}, which shows "
                 "something else."
             )
+    if name == "topology" and given["watch"] is not None:
+        raise UsageError("--topology shows what does not change: leave out --watch.")
     sums = [f"--{option}" for option in ("totals", "by") if given[option]]
     if len(sums) > 1:
         raise UsageError("--totals and --by exclude each other.")

@@ -270,6 +270,52 @@ class TestStreamsGroups:
         lagging = rows(kgtool("describe", "--group", name, "--lagging", "-o", "json"))
         assert [row["partition"] for row in lagging] == [0]
 
+    def test_its_topology(
+        self, bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
+    ) -> None:
+        """Every topic by subtopology, and who has which task; nodes only where they are stored."""
+        topic, name = new_topic(partitions=2), clients.unique("counts")
+        inner, store = f"{name}-by-key-repartition", f"{name}-counts-changelog"
+        named = {"repartitions": (inner,), "changelogs": (store,)}
+        with StreamsMember(bootstrap, name, [topic], topology_epoch=4, **named) as member:
+            living = rows(kgtool("describe", "--group", name, "--topology", "-o", "json"))
+            text = kgtool("describe", name, "--topology").out
+            empty = kgtool("describe", name, topic, "--topology", "-o", "json")
+        assert [
+            (row["subtopology"], row["role"], row["topic"], row["partitions"], row["tasks"])
+            for row in living
+        ] == [
+            ("0", "source", topic, 2, None),
+            ("0", "repartition-sink", inner, 2, None),
+            ("0", "active", None, None, [0, 1]),
+            ("1", "repartition-source", inner, 2, None),
+            ("1", "changelog", store, 2, None),
+            ("1", "active", None, None, [0, 1]),
+        ]
+        assert {(row["group"], row["topology_epoch"], row["node"]) for row in living} == {
+            (name, 4, None)
+        }
+        assert {row["member_id"] for row in living if row["tasks"]} == {member.member_id}
+        header, *lines = (line.split() for line in text.splitlines() if line)
+        assert header == ["GROUP", "SUBTOPOLOGY", "ROLE", "NAME", "PARTITIONS", "TASKS"]
+        assert lines[2] == [name, "0", "active", "streamer", "-", "0,1"]
+        assert (empty.status, len(empty.json["results"])) == (3, 6)  # no such group: a topic
+        left = rows(kgtool("describe", "--group", name, "--topology", "-o", "json"))
+        assert [row["topic"] for row in left] == [topic, inner, inner, store]
+
+    def test_only_streams_groups_have_a_topology(
+        self, bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
+    ) -> None:
+        topic, plain = new_topic(), clients.unique("plain")
+        clients.commit(bootstrap, plain, {(topic, 0): 0})
+        result = kgtool("describe", "--group", plain, "--topology", "-o", "json")
+        assert (result.status, result.json["results"]) == (1, [])
+        assert [error["name"] for error in result.json["errors"]] == ["WRONG_GROUP_TYPE"]
+        assert "is a classic group: only streams groups" in result.json["errors"][0]["message"]
+        for other in ("--watch", "--lagging"):
+            refused = kgtool("describe", "--group", plain, "--topology", other)
+            assert (refused.status, "leave out" in refused.err) == (2, True), other
+
     def test_a_living_group_is_refused(
         self, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
     ) -> None:
