@@ -119,6 +119,26 @@ def test_names_that_do_not_exist_get_a_suggestion(kgtool: Kgtool, world: tuple[s
     assert f"No group matches '{slip}'. {near}" in kgtool("list", slip).err
     said = kgtool("describe", f"{name}-a", "-t", other).err
     assert f"Error: Topic {other} does not exist. Did you mean {topic}?" in said
+    for argv in (
+        ["explain", slip],
+        ["doctor", slip],
+        ["delete-offsets", slip, "-t", topic, "-n"],
+        ["reset", slip, "-t", topic, "--to-latest", "-n"],
+        ["remove-members", slip, "--all", "-n"],
+    ):
+        said = kgtool(*argv).err
+        assert f"Error: Group {slip} does not exist. {near}" in said, said
+    assert near in kgtool("peek", slip).err and near in kgtool("recover", slip, "-n").err
+    for argv in (["delete-offsets"], ["reset", "--to-latest"]):
+        said = kgtool(*argv, f"{name}-a", "-t", other, "-n").err
+        assert f"Error: Topic {other} does not exist. Did you mean {topic}?" in said, said
+    said = kgtool("reset", f"{name}-a", "-t", f"{topic}:7", "--to-latest", "-n").err
+    assert f"Error: Partition {topic}:7 does not exist." in said
+    said = kgtool("lag", f"{name}-a,{name}-b").err
+    assert f"Did you mean {name}-a {name}-b, with blanks?" in said
+    assert kgtool("doctor", slip, "-o", "json").json["errors"][0]["hint"].startswith(near)
+    said = kgtool("--delete-offsets", "--group", slip, "--topic", topic).err
+    assert "Did you mean" not in said
     document = kgtool("describe", slip, "-o", "json").json
     assert document["errors"][0]["hint"].startswith(near)
     # Kafka's form keeps Kafka's words.
@@ -133,4 +153,6 @@ def test_topics_may_follow_the_groups(kgtool: Kgtool, world: tuple[str, str]) ->
     rows = results(kgtool("delete-offsets", f"{name}-*", f"{topic}:0,1", "-n", "-o", "json"))
     assert len(rows) == 4
     assert kgtool("delete-offsets", f"{topic}:0", "-n").status == 2
+    rows = results(kgtool("peek", f"{name}-b", f"{topic}:0", "-o", "json"))
+    assert {(row["topic"], row["partition"]) for row in rows} == {(topic, 0)}
     results(kgtool("reset", f"{name}-a", "-t", topic, "--to", "earliest", "-n", "-o", "json"))

@@ -12,6 +12,7 @@ from kgtool.cli.app.argv import ACTIONS, NO, TAKES_VALUE, YES, CommandLine
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.options.types import parse_topic
 from kgtool.errors import UsageError
+from kgtool.text import shell_word
 
 STRATEGIES = (
     "to-offset",
@@ -126,10 +127,12 @@ def _check_words(line: CommandLine) -> None:
         if value is not None and takes == NO:
             raise UsageError(f"Option {name} does not take a value, not even '{value}'")
     if line.strays:
-        raise UsageError(
-            f"Unexpected argument '{line.strays[0]}': options are written with --, and values "
-            "follow their option."
-        )
+        stray, action = line.strays[0], line.action
+        advice = "options are written with --, and values follow their option."
+        if action in ACTIONS[1:5] and not line.names.intersection(_GROUP_CHOICES):
+            name = shell_word(stray)
+            advice = f"Kafka's form takes --group {name}; or type kgtool {action} {name}."
+        raise UsageError(f"Unexpected argument '{stray}': {advice}")
 
 
 def _check_available(names: set[str]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from kgtool.cli.app.argv import MAYBE, TAKES_VALUE, CommandLine, scan
 from kgtool.cli.app.overview import overview
-from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.app.suggest import COMMANDS_FOR, did_you_mean
 from kgtool.cli.commands import ALIASES, COMMANDS, NOUNS, SECTIONS
 from kgtool.cli.options.shared import connection_params, output_params
 from kgtool.errors import UsageError
@@ -80,4 +80,5 @@ def check_command(line: CommandLine) -> None:
     near = f" (did you mean {verb}?)" if verb != name and verb in COMMANDS else ""
     near = did_you_mean(name, others, 0.75) or near or did_you_mean(name, SECTIONS["Look"])
     near = did_you_mean(name, COMMANDS, 1.0) or near  # what other tools call it
+    near = f" (did you mean {COMMANDS_FOR[name]}?)" if name in COMMANDS_FOR else near
     raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

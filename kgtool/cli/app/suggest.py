@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kgtool.cli.app.argv import FORMATS
+from kgtool.cli.app.argv import ACTIONS, FORMATS
+from kgtool.text import shell_word
 
 if TYPE_CHECKING:
     import click
@@ -21,6 +22,30 @@ _OTHER_WORDS = {
     "rm": "delete",
 }
 """Words of other tools: kubectl, rpk, kcl, docker."""
+COMMANDS_FOR = {
+    "members": "describe --members",
+    "member": "describe --members",
+    "state": "describe --state",
+    "offsets": "describe",
+    "offset": "describe",
+    "show": "describe",
+    "topics": "lag --by topic",
+    "topic": "lag --by topic",
+    "consumers": "describe --members",
+    "partitions": "lag --by partition",
+    "shift": "reset-offsets --shift-by",
+    "commits": "describe --expiry",
+    "status": "lag",
+    "health": "doctor",
+    "check": "doctor",
+    "expiry": "describe --expiry",
+    "log": "undo --list",
+    "journal": "undo --list",
+}
+"""Words that are typed as a command, and what shows or does it."""
+_FEW = 5
+"""Commands that are named as those that have an option."""
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)")
 _NO_COMMAND = re.compile(r"No such command '([^']*)'")
 
 
@@ -63,15 +88,44 @@ def text(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         options = {} if error.ctx is None else _options(error.ctx)
         name = error.option_name.lstrip("-")
-        near = did_you_mean(name, options, shown=options.__getitem__)
-        if name in FORMATS and "output" in options:
-            near = f" (did you mean -o {name}?)"
-        return f"No such option '{error.option_name}'{near or '.'}"
+        return f"No such option '{error.option_name}'{_advice(name, options) or '.'}"
     missing = _NO_COMMAND.match(error.message)
     if missing and error.ctx is not None and isinstance(error.ctx.command, click.Group):
         near = did_you_mean(missing[1], error.ctx.command.commands)
         return f"No such command '{missing[1]}'{near or '.'}"
+    extra = _EXTRA.match(error.message)
+    if extra and error.ctx is not None and "group" in _options(error.ctx):
+        return (
+            f"{error.ctx.command_path} takes no names: --group {shell_word(extra[1])}, or --match."
+        )
     return error.format_message()
+
+
+def _advice(name: str, options: dict[str, str]) -> str:
+    """Return the end of the refusal of an unknown option."""
+    if name in FORMATS and "output" in options:
+        return f" (did you mean -o {name}?)"
+    if name in ACTIONS:
+        return f": type kgtool {name} … or, in Kafka's form, kgtool --{name} …"
+    long = {word: spelled for word, spelled in options.items() if len(word) > 1}
+    near = did_you_mean(name, long, 0.8, long.__getitem__)
+    if near:
+        return near
+    having = _commands_with(name)
+    if 0 < len(having) <= _FEW:
+        return f": {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
+    return did_you_mean(name, long, shown=long.__getitem__)
+
+
+def _commands_with(option: str) -> list[str]:
+    """Return the commands that have an option."""
+    from kgtool.cli.app.tree import tree, walk
+
+    return [
+        " ".join(each.path)
+        for each in walk(tree())
+        if each.path and any(f"--{option}" in one.names for one in each.options)
+    ]
 
 
 def _options(context: click.Context) -> dict[str, str]:

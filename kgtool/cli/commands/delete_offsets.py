@@ -17,7 +17,7 @@ from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
 from kgtool.cli.options.types import parse_topic
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.errors import hint_of, in_own_words, sentence
+from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream, draw
@@ -223,8 +223,7 @@ def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_
     if result.error is not None:
         known = CODES.get(result.error.code) if result.error.code is not None else None
         if known is None or not output.is_kafka_form:
-            said_so = result.error if output.is_kafka_form else in_own_words(result.error)
-            output.note(sentence(said_so))
+            output.note(output.sentence(result.error))
         else:
             output.note(f"Error: {known.message} (group {group}){hint_of(result.error)}")
         return
@@ -233,8 +232,8 @@ def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_
         if output.is_kafka_form:
             output.note(PARTITION_ERROR)
         for error in failed:
-            said = error if output.is_kafka_form else in_own_words(error)
-            output.note(sentence(said, prefix="* " if output.is_kafka_form else "Error: "))
+            is_kafka = output.is_kafka_form
+            output.note(sentence(error, prefix="* ") if is_kafka else output.sentence(error))
     elif is_dry:
         output.text(f"Dry run: nothing was deleted from group {group}.")
     elif is_off:

@@ -13,7 +13,6 @@ from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
 from kgtool.cli.options.types import OneOf, duration
 from kgtool.cli.output import terminal
-from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
@@ -125,7 +124,9 @@ def _examine(settings: Settings, output: Output, selection: Selection, within_ms
     with open_session(settings) as session:
         chosen = choose(session, output, selection, DOCTOR)
         ask = examine.DoctorOptions(now_ms(), within_ms, is_whole, generated, waiting)
-        return session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
+        found = session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
+        _report_errors(output, [error for error in found.errors if error not in output.errors])
+        return found
 
 
 def _report_errors(output: Output, errors: Sequence[ItemError]) -> None:
@@ -133,7 +134,7 @@ def _report_errors(output: Output, errors: Sequence[ItemError]) -> None:
     reasons = grouped((error.message, error) for error in errors)
     for alike in reasons.values():
         more = len({error.target.group for error in alike}) - 1
-        said = sentence(alike[0])
+        said = output.sentence(alike[0])
         output.note(f"{said} (And {more} more: -o json.)" if more > 0 else said)
         for error in alike:
             output.failed(error, quiet=True)
@@ -142,7 +143,6 @@ def _report_errors(output: Output, errors: Sequence[ItemError]) -> None:
 def _show(output: Output, found: Diagnosis, connection: FixConnection) -> None:
     for finding in found.findings:
         output.row(finding_row(finding, connection))
-    _report_errors(output, [error for error in found.errors if error not in output.errors])
     output.done += found.groups + (found.is_whole and found.brokers > 0)
     if output.is_text:
         output.page()

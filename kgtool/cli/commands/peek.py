@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kgtool.cli.commands.delete_offsets import with_topics
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
@@ -84,11 +85,14 @@ def command(
 ) -> None:
     """Show the records around a committed offset.
 
-    `->` marks the record that the group reads next. Records are decompressed; text is shown only
+    Topics may also follow the groups: kgtool peek billing orders:0. `->` marks the record that the
+    group reads next. Records are decompressed; text is shown only
     where bytes are text that a terminal can show, everything else as 0x and hexadecimal numbers.
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. Give up after --timeout without a record.
     """
+    if not topics:
+        selection, topics = with_topics(selection)
     options = PeekOptions(before, after, read_committed, key_format or format_, format_)
     with open_session(settings) as session:
         groups = choose_in_order(session, output, selection, PEEK)

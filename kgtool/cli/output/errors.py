@@ -10,6 +10,8 @@ from kgtool.protocol import codes
 from kgtool.text import escape
 
 _GENERAL_GROUP = codes.code(codes.GROUP_ID_NOT_FOUND).message
+_GENERAL_TOPIC = codes.code(codes.UNKNOWN_TOPIC_OR_PARTITION).message
+_KAFKAS_PARTITIONS = 'The partitions "'
 
 
 def error_object(error: ItemError) -> dict[str, Any]:
@@ -35,9 +37,13 @@ def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
     return prefix + escape(message)
 
 
+_NOTHING_OF_GROUP = ("NO_COMMIT", "NO_TRACE")
+"""Errors of a group without offsets: its name may have a slip."""
+
+
 def is_unknown_name(error: ItemError) -> bool:
-    """Whether it is about a group or a topic that does not exist."""
-    if error.code == codes.GROUP_ID_NOT_FOUND:
+    """Whether it is about a group or a topic that does not exist, as far as the error can tell."""
+    if error.code == codes.GROUP_ID_NOT_FOUND or error.name in _NOTHING_OF_GROUP:
         return bool(error.target.group)
     return error.code == codes.UNKNOWN_TOPIC_OR_PARTITION and bool(error.target.topic)
 
@@ -45,7 +51,7 @@ def is_unknown_name(error: ItemError) -> bool:
 def in_own_words(error: ItemError) -> ItemError:
     """Say plainly what does not exist, where the broker's message is the general one."""
     target = error.target
-    if not is_unknown_name(error):
+    if error.code is None or not is_unknown_name(error):
         return error
     if error.code == codes.GROUP_ID_NOT_FOUND:
         said = f"Group {target.group} does not exist."
@@ -53,7 +59,7 @@ def in_own_words(error: ItemError) -> ItemError:
     else:
         named = "Topic" if target.partition is None else "Partition"
         said = f"{named} {place(target._replace(group=None, broker=None))} does not exist."
-        is_general = error.message == codes.code(codes.UNKNOWN_TOPIC_OR_PARTITION).message
+        is_general = error.message == _GENERAL_TOPIC or error.message.startswith(_KAFKAS_PARTITIONS)
     return error._replace(message=said, target=Target()) if is_general else error
 
 

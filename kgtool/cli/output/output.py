@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 ENVELOPE_VERSION = 1
 SIMILAR = 10
 """At most so many errors with the same name and hint are shown one by one on a terminal."""
-MOST_HELD = 10
-"""The most errors that suggestions are looked for."""
 _WORDS = {"Error:": terminal.RED, "Warning:": terminal.ORANGE, "Note:": terminal.BOLD}
 
 
@@ -84,8 +82,9 @@ class Output:
         self._document: list[Row] = []
         self._last_name: str | None = None
         self._rows = 0
-        self._held: list[int] | None = None
+        self._held: list[ItemError] | None = None
         """Errors about names that do not exist, not yet named; None: they are named at once."""
+        self._suggest: Callable[[ItemError], str | None] | None = None
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
         self._write_error: KgError | None = None
 
@@ -211,7 +210,7 @@ class Output:
         """
         self.errors.append(error)
         if self._held is not None and not quiet and is_unknown_name(error):
-            self._held.append(len(self.errors) - 1)
+            self._held.append(error)
         elif not quiet and self._is_named(error):
             self.note(sentence(self._in_words(error)))
         if row is not None:
@@ -225,22 +224,37 @@ class Output:
     def _in_words(self, error: ItemError) -> ItemError:
         return error if self.is_kafka_form else in_own_words(error)
 
-    def hold_unknown(self) -> None:
-        """Name groups and topics that do not exist later, with a suggestion."""
-        if not self.is_kafka_form and self.format != "ndjson":
-            self._held = []
+    def hold_unknown(self, suggest: Callable[[ItemError], str | None]) -> None:
+        """Name groups and topics that do not exist later, with a suggestion.
 
-    def release_unknown(self, suggest: Callable[[ItemError], str | None] | None) -> None:
-        """Name them now.
-
-        :param suggest: returns another hint for an error.
+        :param suggest: returns another hint for an error; it may ask the cluster.
         """
+        if not self.is_kafka_form and self.format != "ndjson":
+            self._held, self._suggest = [], suggest
+
+    def release_unknown(self, *, may_ask: bool) -> None:
+        """Name them now; ``may_ask``: with suggestions."""
+        if not may_ask:
+            self._suggest = None
         held, self._held = self._held or (), None
-        for at in held:
-            hint = suggest(self.errors[at]) if suggest is not None and at < MOST_HELD else None
-            self.errors[at] = self.errors[at]._replace(hint=hint or self.errors[at].hint)
-            if self._is_named(self.errors[at]):
-                self.note(sentence(self._in_words(self.errors[at])))
+        for error in held:
+            if self._is_named(error):
+                self.note(self.sentence(error))
+        self.errors = [self._advised(error) for error in self.errors]
+        self._suggest = None
+
+    def sentence(self, error: ItemError) -> str:
+        """Return one line for stderr, with the name that was probably meant.
+
+        It may ask the cluster, so no operation may be running.
+        """
+        return sentence(self._in_words(self._advised(error)))
+
+    def _advised(self, error: ItemError) -> ItemError:
+        if self._suggest is None or not is_unknown_name(error):
+            return error
+        hint = self._suggest(error)
+        return error if hint is None else error._replace(hint=f"{hint} {error.hint or ''}".strip())
 
     def _is_named(self, error: ItemError) -> bool:
         """Whether to name it: a terminal shows the first of many similar errors."""

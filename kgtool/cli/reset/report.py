@@ -12,13 +12,14 @@ from typing import Any
 from kgtool.changes.reset.rows import leaderless, not_there
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output.errors import error_object, is_unknown_name, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.reset import csv_file
 from kgtool.client.ops import grouped
 from kgtool.columns import Row
 from kgtool.columns.changes import RESET
+from kgtool.model import ItemError
 from kgtool.protocol import codes
 from kgtool.text import counted, escape, listed, moment
 
@@ -59,7 +60,7 @@ def _clamped(row: ResetRow) -> str | None:
 
 def _status(row: ResetRow) -> str:
     if row.error is not None:
-        return f"failed: {row.error.message}"
+        return f"failed: {row.error.name}"
     return "no-commit: left alone" if row.status == "no-commit" else row.status
 
 
@@ -158,7 +159,7 @@ def _some(lines: list[str]) -> list[str]:
 
 def put(output: Output, resets: Sequence[GroupReset]) -> None:
     """Put out the rows, and on stderr each reason of failures once, with its partitions."""
-    for line in _some(_failures(resets)):
+    for line in _some(_failures(output, resets)):
         output.note(line)
     for reset in resets:
         for row in reset.rows:
@@ -179,11 +180,11 @@ def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
         output.failed(row.error, row=fields, quiet=True)
 
 
-def _failures(resets: Sequence[GroupReset]) -> list[str]:
-    whole = [sentence(reset.error) for reset in resets if reset.error is not None]
+def _failures(output: Output, resets: Sequence[GroupReset]) -> list[str]:
+    whole = [output.sentence(reset.error) for reset in resets if reset.error is not None]
     rows = [row for reset in resets if reset.error is None for row in reset.rows]
     by_kind = grouped((_kind(row), row) for row in rows if row.error is not None)
-    return whole + [_failure(alike) for alike in by_kind.values()]
+    return [*whole, *(line for alike in by_kind.values() for line in _failure(output, alike))]
 
 
 def _kind(row: ResetRow) -> tuple[Any, ...]:
@@ -205,11 +206,16 @@ def _is_missing(row: ResetRow) -> bool:
     )
 
 
-def _failure(rows: list[ResetRow]) -> str:
-    error = rows[0].error
-    assert error is not None
-    if rows[0].partition is None:
-        return sentence(error)
+def _failure(output: Output, rows: list[ResetRow]) -> list[str]:
+    """Return the sentences about rows that failed alike: in Kafka's form one."""
+    errors = [row.error for row in rows if row.error is not None]
+    is_own = not output.is_kafka_form and all(map(is_unknown_name, errors))
+    if rows[0].partition is None or is_own:
+        return [output.sentence(error) for error in errors]
+    return [_shared_failure(rows, errors[0])]
+
+
+def _shared_failure(rows: list[ResetRow], error: ItemError) -> str:
     parts = [row.at for row in rows]
     group = f"(group {rows[0].group})"
     if _is_missing(rows[0]):
