@@ -77,7 +77,8 @@ def test_backup_restore_and_diff_in_a_pipe(
     clients.commit(bootstrap, name, {(topic, 0): 7})
     shell(f"$K backup {name} --out - | sed s/{name}/copy-{name}/ | $K restore - --yes")
     assert clients.committed(bootstrap, f"copy-{name}") == {(topic, 0): 7}
-    (journal, _) = sorted((shell.folder / "journal").glob("*.jsonl"))[-2:]
+    journals = (shell.folder / "journal").glob("*.jsonl")
+    (journal, _) = sorted(journals, key=lambda path: path.stat().st_mtime_ns)[-2:]
     clients.commit(bootstrap, name, {(topic, 0): 4})
     assert "can't be marked" in shell(f"$K undo --from - --yes < {journal}")
     assert clients.committed(bootstrap, name) == {(topic, 0): 7}

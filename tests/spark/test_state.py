@@ -157,7 +157,7 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     # Offsets 3 to 9 are nowhere.
     status, rows, err = analyze(capsys, log(tmp_path / "three", 10, ("d", 1)), *go_on)
     assert (status, rows) == (0, ["a", "b", "c", "d"])
-    assert "of log partition 7 (3 to 9)." in err
+    assert "offsets 3–9 of log partition 7, between the last run and this one." in err
     # The order of options does not matter.
     new = ("--state", tmp_path / "new", "--table", "live")
     assert analyze(capsys, one, *new, "--retention", "1d", "--retention", "2d")[0] == 0

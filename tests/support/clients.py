@@ -156,6 +156,7 @@ _SOON_OVER = {
     "COORDINATOR_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "_WAIT_COORD",
+    "NOT_COORDINATOR",  # it moved
     "UNKNOWN_TOPIC_OR_PART",  # the coordinator hears of a new partition a moment after others
 }
 

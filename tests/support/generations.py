@@ -56,7 +56,7 @@ GENERATIONS = (
 
 
 class World(NamedTuple):
-    """Groups of this test on a broker; offsets as they were committed."""
+    """Groups of this test on a broker, the offsets that were committed, the ends of its logs."""
 
     kafka: Sandbox
     generation: Generation
@@ -66,6 +66,7 @@ class World(NamedTuple):
     living: str
     modern: str | None
     offsets: dict[tuple[str, int], int]
+    ends: dict[tuple[str, int], int]
 
     @property
     def bootstrap(self) -> str:
@@ -97,7 +98,8 @@ def world(generation: Generation) -> Iterator[World]:
     topic, other = clients.unique("gen"), clients.unique("gen")
     clients.create_topic(at, topic, 3)
     clients.create_topic(at, other, 2)
-    for partition, count in ((0, 10), (1, 7)):
+    ends = {(topic, 0): 10, (topic, 1): 7, (topic, 2): 0, (other, 0): 0, (other, 1): 0}
+    for (_, partition), count in list(ends.items())[:2]:
         clients.produce(at, topic, count, partition=partition)
     empty, living, modern = (clients.unique(name) for name in ("empty", "living", "modern"))
     offsets = {(topic, 0): 4, (topic, 1): 7, (other, 0): 0}
@@ -116,6 +118,7 @@ def world(generation: Generation) -> Iterator[World]:
                 living,
                 modern if has_modern else None,
                 offsets,
+                ends,
             )
     finally:
         member.close()
