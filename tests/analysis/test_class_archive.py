@@ -6,7 +6,9 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -113,12 +115,61 @@ def test_a_java_without_a_base_archive_does_without(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_sparks_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+def test_a_finished_draft_is_the_archive_of_the_next(folder: Path) -> None:
+    """Nobody waits for the JVM that records: the next run finds what it has written."""
+    archive = ClassArchive(folder, JAVA, OWN)
+    run([OWN, *archive.record()])
+    long_ago = time.time() - 3600
+    os.utime(archive.draft, (long_ago, long_ago))
+    (used, *_) = archive.use()
+    (made,) = folder.iterdir()
+    assert used == f"-XX:SharedArchiveFile={made}" and made.suffix == ".jsa"
+
+
+def test_the_users_jvm_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM that records takes twice as long to load classes, and 11 s to end."""
     java = "spark.driver.extraJavaOptions"
-    (draft,) = shlex.split(settings("local[*]")[java].removeprefix(FAST_START))[:1]
-    assert draft.startswith(f"-XX:ArchiveClassesAtExit={tmp_path}/a cache/kgtool/spark/classes-")
-    (tmp_path / "file").touch()
-    for place in ("file", 'with "quotes"'):
+    for place in ("a cache", 'with "quotes"'):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
         assert settings("local[*]")[java] == FAST_START
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+def test_the_first_run_has_it_recorded_for_the_next(tmp_path: Path) -> None:
+    """By a run of its own, which outlives the command and then ends by itself."""
+    log = tmp_path / "log.txt"
+    log.write_text(
+        "[group,topic,0]::OffsetAndMetadata(offset=1, leaderEpoch=Optional.empty, metadata=, "
+        "commitTimestamp=1700000000000, expireTimestamp=None)\n"
+    )
+    cache = tmp_path / "a cache"
+    subprocess.run(
+        [sys.executable, "-m", "kgtool", "analyze", str(log)],
+        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    (draft,) = (cache / "kgtool" / "spark").glob("*.draft")
+    key = draft.stem.removeprefix("classes-")
+    end_by = time.monotonic() + 300
+    while processes_with(key) and time.monotonic() < end_by:
+        time.sleep(0.2)
+    used = shlex.split(settings_in(cache, sql=False))
+    assert any(word.startswith("-XX:SharedArchiveFile=") for word in used)
+
+
+def settings_in(cache: Path, *, sql: bool) -> str:
+    """The JVM's options with this cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        return settings("local[*]", sql=sql)["spark.driver.extraJavaOptions"]
+
+
+def processes_with(word: str) -> list[Path]:
+    """The processes that have this in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [path] if word.encode() in path.read_bytes() else []
+    return found
