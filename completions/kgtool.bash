@@ -244,7 +244,7 @@ _kgtool_kind() {
         "keep ") kind="groups" ;;
         "remove-members ") kind="groups" ;;
         "configs ") kind="groups" ;;
-        "undo ") kind="any" ;;
+        "undo ") kind="journals" ;;
         "recover --out") kind="files" ;;
         "recover ") kind="groups" ;;
         "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
@@ -415,9 +415,9 @@ _kgtool_value() {
             [[ ${kind#\?} == dirs ]] && flag=-d
             while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen "$flag" -- "$1")
             ;;
-        groups | topics | contexts)
+        groups | topics | contexts | journals)
             _kgtool_take "$1" "$before" < <(
-                _KGTOOL_COMPLETE=${kind#\?} command "${words[@]}" 2>/dev/null
+                _KGTOOL_COMPLETE=${kind#\?} command "${words[@]}" 2>/dev/null | cut -f 1
             )
             ;;
     esac

@@ -18,7 +18,13 @@ class TopicPartition(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
+        """Return it as Kafka writes it: ``orders-0``."""
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def typed(self) -> str:
+        """As kgtool writes it, and ``--topic`` takes it: ``orders:0``."""
+        return f"{self.topic}:{self.partition}"
 
 
 class TopicSpec(NamedTuple):

@@ -95,9 +95,9 @@ _kgtool_value() {{
             [[ ${{kind#\?}} == dirs ]] && flag=-d
             while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen "$flag" -- "$1")
             ;;
-        groups | topics | contexts)
+        groups | topics | contexts | journals)
             _kgtool_take "$1" "$before" < <(
-                _KGTOOL_COMPLETE=${{kind#\?}} command "${{words[@]}}" 2>/dev/null
+                _KGTOOL_COMPLETE=${{kind#\?}} command "${{words[@]}}" 2>/dev/null | cut -f 1
             )
             ;;
     esac

@@ -17,9 +17,16 @@ _ZSH = r"""#compdef kgtool
 
 # Names from the cluster, as far as it answers at once.
 _kgtool_names() {{
-    local -a found
+    local -a found shown
+    local tab=$'\t'
     found=(${{(f)"$(_KGTOOL_COMPLETE=$1 command ${{(Q)kgtool_words}} 2>/dev/null)"}})
-    compadd -a found
+    if [[ $1 == journals ]]; then
+        shown=("${{(@)found/$tab/  }}")
+        found=("${{(@)found%%$tab*}}")
+        compadd -l -d shown -V journals -a found
+    else
+        compadd -a found
+    fi
 }}
 
 {functions}

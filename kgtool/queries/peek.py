@@ -151,7 +151,7 @@ def _position(
     if isinstance(ends.end, KgError):
         return ends.end
     if value is None or value.offset is None:
-        return NoCommit(f"Nothing is committed for {partition}.")
+        return NoCommit(f"Nothing is committed for {partition.typed}.")
     return CommittedPosition(partition, value.offset, ends.start or 0, ends.end)
 
 

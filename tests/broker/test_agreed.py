@@ -93,7 +93,7 @@ def test_delete_leaves_a_group_that_has_changed(
     expected = {0: (0, ""), 1: (0, "")} | {n: (o, metadata) for n, o in commits.items()}
     assert groups.offsets(groups.one) == expected
     assert groups.two not in clients.group_ids(groups.bootstrap)
-    left_alone = f"committed to it after the plan was shown: '{groups.one}' is left alone."
+    left_alone = f"Group {groups.one} has other commits than the plan shows: it is not deleted."
     assert left_alone in said
     assert [row["group"] for row in asked.lines("group")] == [groups.two]
 

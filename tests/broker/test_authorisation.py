@@ -449,7 +449,7 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
             assert f"When {name} last committed is unknown. Type the latest, {name}: " in asked
             terminal.type(f"{typed}\n")
             assert terminal.read_all() == status
-        assert f"when group {name} was last used is unknown: Not allowed" in terminal.output
+        assert f"when group {name} last committed is unknown: Not allowed" in terminal.output
         assert (name in clients.group_ids(here.bootstrap)) == (status == 1)
 
 

@@ -194,7 +194,7 @@ def test_what_an_undo_brought_back_is_not_done_before(scene: Callable[[int], Sce
     items[single]["offsets"][0]["offset"] += 7
     path.write_text(json.dumps(document))
     other = here.apply(path)
-    assert f"group {single}: Somebody has committed since" in other.err
+    assert f"group {single}: Another client has committed since" in other.err
     assert here.offsets() == before
 
 
@@ -292,7 +292,7 @@ def test_what_changed_since_is_left_alone(scene: Callable[[int], Scene]) -> None
     assert "late on /127.0.0.1" in reasons[joined]
     assert f"{here.topic}-0 was at 1 and is at 9 now" in reasons[moved]
     assert f"committed {here.topic}-0 again since" in reasons[same]
-    assert f"an offset on {other}-0 that the plan does not name" in reasons[more]
+    assert f"an offset on {other}:0 that the plan does not name" in reasons[more]
     assert here.living() == {joined, moved, same, more}
     assert len(done.json["errors"]) == 4
 

@@ -112,7 +112,7 @@ def test_a_plan_of_a_broker_whose_clock_is_ahead_of_the_others(scene: Scene) -> 
     scene.path.write_text(json.dumps({**plan, **later}))
     rows = scene.apply()
     assert (rows[used]["status"], rows[dead]["status"]) == ("skipped", "deleted")
-    assert f"Somebody has committed {scene.topic}-0 again since" in rows[used]["reason"]
+    assert f"Another client has committed {scene.topic}:0 since" in rows[used]["reason"]
 
 
 def test_a_plan_that_does_not_know_when_offsets_were_committed(scene: Scene) -> None:
@@ -128,7 +128,7 @@ def test_a_plan_that_does_not_know_when_offsets_were_committed(scene: Scene) -> 
     clients.commit(scene.bootstrap, used, {(scene.topic, 0): 0})
     rows = scene.apply()
     assert (rows[used]["status"], rows[dead]["status"]) == ("skipped", "deleted")
-    assert f"Somebody has committed {scene.topic}-0 again since" in rows[used]["reason"]
+    assert f"Another client has committed {scene.topic}:0 since" in rows[used]["reason"]
     assert clients.committed(scene.bootstrap, used) == {(scene.topic, 0): 0}
 
 

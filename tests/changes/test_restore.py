@@ -73,7 +73,9 @@ class TestUndo:
         assert row.status == "failed"
         assert row.error is not None and row.error.name == "CHANGED_MEANWHILE"
         assert "offset 9, leader epoch 2 was left there" in row.error.message
-        assert row.error.message.startswith("Somebody committed") == (now.committed is not None)
+        assert row.error.message.startswith("Another client has committed") == (
+            now.committed is not None
+        )
         assert "offset 5 would be restored" in row.error.message
         assert row.error.target == Target("g", "t", 0)
         forced = one(image(5), now, at(9), UNDO._replace(force=True))

@@ -99,6 +99,7 @@ def shell(request: pytest.FixtureRequest, path: str, tmp_path: Path) -> Iterator
         "TERM": "dumb",
         "INPUTRC": "/dev/null",
         "ZDOTDIR": str(tmp_path),
+        **journals(tmp_path),
         **PATIENT,
     }
     if name == "bash":
@@ -176,6 +177,38 @@ class TestBashAndZsh:
             topic,
         ]
 
+    @pytest.mark.broker
+    def test_undo_knows_the_journals(
+        self, shell: Shell, path: str, tmp_path: Path, bootstrap: str
+    ) -> None:
+        made, is_what = change(tmp_path, bootstrap)
+        assert shell.words("kgtool undo 2\t") == ["undo", made]
+        line = "kgtool undo 2"
+        offered = TestFish()._offered(path, tmp_path, line)
+        assert offered == {made: f"delete-offsets of {is_what}, 1 group, 1 change: one of two"}
+        undone = run.kgtool("undo", "last", "-b", bootstrap, "--yes", env=journals(tmp_path))
+        assert undone.status == 0, undone
+        (last,) = TestFish()._offered(path, tmp_path, line)
+        assert last != made  # what is undone can't be undone; the undo can
+
+
+def journals(home: Path) -> dict[str, str]:
+    return {"KGTOOL_JOURNAL_DIR": str(home / "journal")}
+
+
+def change(home: Path, bootstrap: str) -> tuple[str, str]:
+    """Delete an offset; give back the journal's ID and the time of it."""
+    topic = clients.create_topic(bootstrap, clients.unique("compl-topic"), 1)
+    name = clients.unique("compl")
+    clients.commit(bootstrap, name, {(topic, 0): 0})
+    argv = ["delete-offsets", name, "-t", topic, "-b", bootstrap, "--yes", "--reason", "one of two"]
+    done = run.kgtool(*argv, env=journals(home))
+    found = re.search(r"Undo: kgtool undo (\S+)", done.err)
+    assert found, done
+    at = re.search(r"\d{4}-\S+Z", run.kgtool("history", env=journals(home)).out)
+    assert at
+    return found[1], at[0]
+
 
 class TestFish:
     def _offered(self, path: str, home: Path, line: str) -> dict[str, str]:
@@ -187,7 +220,7 @@ class TestFish:
                 f"source {COMPLETIONS / 'kgtool.fish'}; complete -C $argv[1]",
                 line,
             ],
-            env={"PATH": path, "HOME": str(home), "LC_ALL": "C.UTF-8", **PATIENT},
+            env={"PATH": path, "HOME": str(home), "LC_ALL": "C.UTF-8", **journals(home), **PATIENT},
             capture_output=True,
             text=True,
             timeout=120,

@@ -198,6 +198,7 @@ def test_a_reset_without_execute_is_a_preview_and_then_a_question(
     no = _answer(argv, b"\n")
     assert (no.status, no.out) == (0, "")
     assert "Reset 1 committed offset?" in no.screen
+    assert "Skips 3 records unread, replays 0." in no.screen  # whatever columns fit
     assert "Nothing changed." in no.screen
     assert clients.committed(bootstrap, name)[topic, 0] == 0
     for more in (["--dry-run"], ["--export"], ["-o", "json"]):

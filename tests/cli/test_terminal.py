@@ -232,6 +232,20 @@ class TestWatch:
         assert "Traceback" not in terminal.output
         assert "Interrupted" not in terminal.output
 
+    def test_columns_that_do_not_fit_are_named(
+        self, bootstrap: str, group: tuple[str, str]
+    ) -> None:
+        """Kind: figures that go with the width, unannounced. Siblings: rates of the second look."""
+        with Terminal(self._argv(bootstrap, group[0]), columns=60, lines=20) as terminal:
+            terminal.read_until(r"Hidden columns: .*LOG-END-OFFSET(?s:.)*\x1b\[J")
+            terminal.type("q")
+            assert terminal.read_all() == 0
+            screen = terminal.screen
+        assert screen[1].startswith("Hidden columns: ") and len(screen[1]) < 60
+        shown = screen[2].split()
+        assert {"GROUP", "LAG", "STATUS"} <= {*shown}
+        assert not {*shown} & {*screen[1].removeprefix("Hidden columns: ").split(", ")}
+
     def test_new_groups_and_gone_ones(self, bootstrap: str, group: tuple[str, str]) -> None:
         name, topic = group
         other = f"{name}-b"

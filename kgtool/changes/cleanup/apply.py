@@ -64,7 +64,7 @@ class Blind(KgError):
 def _blind(error: KgError) -> Blind:
     hint = f"{error.hint} " if error.hint else ""
     return Blind(
-        f"Whether somebody has used the group since the plan was made is unknown: {error.message}",
+        f"Whether the group was used since the plan was made is unknown: {error.message}",
         hint=f"{hint}--skip-activity-check (allow_blind=True) goes on anyway.",
     )
 

@@ -211,7 +211,7 @@ def _is_idle(facts: GroupFacts, offset: OffsetFacts, since_ms: int) -> bool:
 
 def _has_no_lag(partition: TopicPartition, offset: OffsetFacts) -> bool:
     if offset.lag is None:
-        raise _Unknown(f"its lag on {partition} is unknown")
+        raise _Unknown(f"its lag on {partition.typed} is unknown")
     return offset.lag == 0
 
 

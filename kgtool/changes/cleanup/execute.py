@@ -120,7 +120,7 @@ def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str,
             partition, error = failed[0]
             lost = NotRestored(
                 f"Group '{group}' was deleted, and {len(failed)} of its offsets could not be "
-                f"restored: {partition}: {error.message}",
+                f"restored: {partition.typed}: {error.message}",
                 hint="kgtool undo restores them.",
             )
             gone = ItemError.of(lost, Target(group=group))

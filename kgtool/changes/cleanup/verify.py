@@ -76,13 +76,13 @@ def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
         expected = planned.get(partition)
         if expected is None:
             if item.action != DELETE_OFFSETS:
-                return f"It has an offset on {partition} that the plan does not name."
+                return f"It has an offset on {partition.typed} that the plan does not name."
         elif not _is_same(expected, value):
             if expected.offset == value.offset:
-                return f"Somebody has committed {partition} with other metadata since."
+                return f"Another client has committed {partition.typed} with other metadata since."
             return (
-                f"Somebody has committed since: {partition} was at {expected.offset} and is at "
-                f"{value.offset} now."
+                f"Another client has committed since: {partition.typed} was at {expected.offset} "
+                f"and is at {value.offset} now."
             )
     return None
 
@@ -91,7 +91,7 @@ def _kept_missing(item: PlanItem, committed: Committed) -> str | None:
     """Find a kept offset that is missing: rebuilding the group would make that permanent."""
     for offset in item.keep:
         if offset.at not in committed:
-            return f"It has no offset on {offset.at} any more."
+            return f"It has no offset on {offset.at.typed} any more."
     return None
 
 
@@ -125,7 +125,9 @@ def _committed_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str |
         found = since.at.get(offset.at)
         known_ms = since_ms if offset.committed_at_ms is None else offset.committed_at_ms
         if found is not None and found.at_ms > known_ms:
-            return f"Somebody has committed {offset.at} again since, at {moment(found.at_ms)}."
+            return (
+                f"Another client has committed {offset.at.typed} since, at {moment(found.at_ms)}."
+            )
     return None
 
 

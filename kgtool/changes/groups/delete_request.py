@@ -153,7 +153,7 @@ def _changed(group: str, before: Committed, now: Committed | KgError) -> KgError
     if all(value_digest(value) in (0, value_digest(before.get(at))) for at, value in now.items()):
         return None
     return ChangedMeanwhile(
-        f"Somebody has committed to it meanwhile: '{group}' is left alone.",
+        f"Group {group} has other commits than the journal: it is not deleted.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",
     )
 
@@ -168,8 +168,8 @@ def _verdict(
         return None  # no old offset is left: it was deleted, and new ones were committed since
     if now and group_digest(now) != group_digest(before):
         return ChangedMeanwhile(
-            f"The answer to the deletion of '{group}' was lost, and somebody has committed since: "
-            "it was not sent again.",
+            f"The answer to the deletion of '{group}' was lost, and another client has "
+            "committed since: it was not sent again.",
             hint="Check with kgtool describe, and repeat the command if it should still go.",
         ).after_sending()
     if now or isinstance(listed, KgError):

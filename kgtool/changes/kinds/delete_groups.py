@@ -160,7 +160,7 @@ def _as_agreed(plan: GroupDeletion, now: GroupDeletion) -> GroupDeletion:
     if not now.is_open or now.agreed == plan.agreed:
         return now
     error = ChangedMeanwhile(
-        f"Somebody has committed to it after the plan was shown: '{now.group}' is left alone.",
+        f"Group {now.group} has other commits than the plan shows: it is not deleted.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",
     )
     return failed(now, error)

@@ -213,7 +213,7 @@ def _committed_since(desired: DesiredOffset, now: OffsetImage) -> tuple[str, str
     if now.committed is None:
         what = "The offset was removed since, expired, or its topic was re-created"
     else:
-        what = "Somebody committed since"
+        what = "Another client has committed since"
     return (
         "CHANGED_MEANWHILE",
         f"{what}: {shown(desired.left)} was left there, {shown(now.committed)} is there now "

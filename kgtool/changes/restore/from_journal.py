@@ -143,7 +143,9 @@ def plan_configs(
         if item.is_open and not force and item.old not in (change.before, change.after):
             now = "nothing is set" if item.old is None else f"it is {item.old}"
             hint = f"{option} sets it anyway."
-            item = item.failed(OtherValue(f"Somebody has changed it since: {now}.", hint=hint))
+            item = item.failed(
+                OtherValue(f"Another client has changed it since: {now}.", hint=hint)
+            )
         items.append(item)
     return items
 

@@ -1,4 +1,5 @@
-"""Names for shell completions: groups, topics and contexts, of the cluster that the line names.
+"""Names for shell completions: groups and topics of the cluster that the line names, contexts, and
+the changes that ``undo`` can take.
 
 ``_KGTOOL_COMPLETE=groups kgtool WORD...`` prints one name a line, or nothing: never an error, and
 never later than 300 ms after its start, because somebody waits at a prompt. The scripts in
@@ -11,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kgtool.cli.app.argv import last_value
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "_KGTOOL_COMPLETE"
 BUDGET_VARIABLE = "KGTOOL_COMPLETE_MS"
 BUDGET_MS = 300
-KINDS = ("groups", "topics", "contexts")
+KINDS = ("groups", "topics", "contexts", "journals")
 _GONE_MS = 2 * 24 * 3_600_000
 """How old the tombstones are that ``recover`` is completed by; small logs are read whole."""
 _EXIT_MS = 20
@@ -41,9 +42,12 @@ def print_names(kind: str, words: Sequence[str]) -> int:
     deadline.daemon = True
     deadline.start()
     try:
-        # No control character reaches the shell.
-        typeable = [name for name in _find_names(kind, words, int(left_ms)) if name.isprintable()]
-        sys.stdout.write("".join(f"{name}\n" for name in sorted(filter(None, typeable))))
+        found = _journals() if kind == "journals" else _find_names(kind, words, int(left_ms))
+        # No control character reaches the shell, but the tab before what a name is.
+        typeable = [name for name in found if name.partition("\t")[0].isprintable()]
+        if kind != "journals":
+            typeable = sorted(name for name in filter(None, typeable) if "\t" not in name)
+        sys.stdout.write("".join(f"{name}\n" for name in typeable))
         sys.stdout.flush()
     except Exception:  # noqa: BLE001 - a prompt is no place for any error
         return 0
@@ -58,6 +62,21 @@ def _age_ms() -> float:
         return (time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000
     except (OSError, ValueError, IndexError, AttributeError):
         return time.process_time() * 1000
+
+
+def _journals() -> Iterator[str]:
+    """Yield the changes that can be undone, the newest first: its ID, a tab, what it was."""
+    from kgtool.changes.journal.history import entries
+    from kgtool.changes.journal.journal import DONE, INTERRUPTED
+    from kgtool.cli.change.journaled import journal_folder
+    from kgtool.text import counted, escape, moment
+
+    for entry in entries(journal_folder(), lambda _error: None):
+        if entry.state in (DONE, INTERRUPTED):
+            what = f"{counted(entry.groups, 'group')}, {counted(entry.changes, 'change')}"
+            text = f"{entry.command} of {moment(entry.at_ms)}, {what}"
+            reason = entry.header.get("reason")
+            yield f"{entry.id}\t" + escape(f"{text}: {reason}" if reason else text)
 
 
 def _find_names(kind: str, words: Sequence[str], timeout_ms: int) -> Iterable[str]:

@@ -25,10 +25,11 @@ from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
 from kgtool.columns import groups
 from kgtool.errors import UsageError
 
-GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
+GROUPS, TOPICS, CONTEXTS, JOURNALS, FILES, DIRS, WORDS, LIST, ANY = (
     "groups",
     "topics",
     "contexts",
+    "journals",
     "files",
     "dirs",
     "words",
@@ -39,7 +40,7 @@ GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
 anything."""
 
 MADE = "Made by `make docs` from the command line itself: do not edit."
-NAMES = (GROUPS, TOPICS, CONTEXTS)
+NAMES = (GROUPS, TOPICS, CONTEXTS, JOURNALS)
 """Kinds of names completed by kgtool itself (``kgtool.cli.app.completion``)."""
 
 _BY_NAME = {"--group": GROUPS, "--like": GROUPS, "--topic": TOPICS, "--context": CONTEXTS}
@@ -209,6 +210,8 @@ def _value(parameter: click.Parameter, path: tuple[str, ...]) -> Value:
         return Value(FILES)
     if path in (("context", "use"), ("context", "remove")):
         return Value(CONTEXTS)
+    if path == ("undo",) and isinstance(parameter, click.Argument):
+        return Value(JOURNALS)
     if path in (("help",), ("man",)) and isinstance(parameter, click.Argument):
         return Value(WORDS, (*COMMANDS, *(filter(None, PAGES) if path == ("help",) else ())))
     if isinstance(parameter, click.Argument) and "GROUP" in shown:

@@ -100,12 +100,12 @@ def show(
     try:
         session.run(within(_measure(session.cluster, groups, deleted, impact), _SHARE))
     except KgError as error:
-        output.note(sentence(error, "Warning: when these groups were last used is unknown: "))
+        output.note(sentence(error, "Warning: when these groups last committed is unknown: "))
         return None if is_named else (groups[0], None)
     output.note(str(impact))
     if impact.unknown is not None:
         group, why = impact.unknown
-        output.note(escape(f"Warning: when group {group} was last used is unknown{why}."))
+        output.note(escape(f"Warning: when group {group} last committed is unknown{why}."))
     return None if is_named else impact.used
 
 

@@ -308,7 +308,7 @@ class Preview:
             if len(self._rows) < LINES:
                 self._rows.append(self._shape.row(group, row))
             if row.note is not None:
-                self._note(f"{row.group}, {row.at}: {row.note}.")
+                self._note(f"{row.group}, {row.at.typed}: {row.note}.")
         elif row.error is not None:
             self.failed += 1
             if group.error is None:

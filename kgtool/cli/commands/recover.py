@@ -74,7 +74,7 @@ def command(
 
     For each partition without an offset, the last committed value before its tombstone in
     __consumer_offsets, with metadata and leader epoch. Pending and aborted transactions are no
-    commits. An offset that somebody has committed since is left alone. Offsets of re-created
+    commits. An offset that another client has committed since is left alone. Offsets of re-created
     topics, or out of their log's range, are refused with the reason. It has a journal: kgtool undo
     takes it back.
     """

@@ -249,6 +249,8 @@ class _ResetRun(ChangeRun):
     kafka_rows: DiskList[list[reset_report.KafkaRow]]
     table: TableStream
     _has_kafka_rows = False
+    _skipped = _replayed = 0
+    """Records of the whole plan."""
 
     def note_refusal(self) -> None:
         if not self.options.export:
@@ -266,6 +268,9 @@ class _ResetRun(ChangeRun):
             shown_time = moment(when, "milliseconds")
             output.note_once(f"Looking for the first records at or after {shown_time}.")
         if is_change:
+            for row in open_rows(*wave):
+                self._skipped += row.records_skipped or 0
+                self._replayed += row.records_replayed or 0
             output.note_once("Committed offsets to reset:")
             if rows := reset_report.table_rows(wave):
                 preview(output, shown(RESET), rows)
@@ -276,6 +281,7 @@ class _ResetRun(ChangeRun):
 
     def show_plan(self) -> None:
         self.output.note(UNDO_NOTE)
+        self.output.note(reset_report.effect(self._skipped, self._replayed))
 
     def question(self) -> str:
         return f"Reset {counted(self.plan.offsets, 'committed offset')}?"

@@ -69,7 +69,7 @@ def living_options(function: Any) -> Any:
     "A journal's file, or URL/ID of its --journal-copy.",
     type=click.Path(),
 )
-@flag("--force", "Even if somebody committed since, or topic or log changed.")
+@flag("--force", "Even if another client committed since, or topic or log changed.")
 @flag("--list list_", "Show the changes that can be undone, as kgtool history does.")
 @option("--agreed", "FILE", "Only what the JSON of a dry run shows.", type=FILE, hidden=True)
 @living_options
@@ -81,8 +81,8 @@ def command(
 
     ID is shown after a change, and by kgtool history; its beginning is enough. `last` is the newest
     change of this cluster that is not undone yet. Offsets that did not exist before are deleted;
-    deleted groups come back with their offsets. What somebody else has changed since is left alone
-    and named. An undo has a journal too, so it can be undone.
+    deleted groups come back with their offsets. What another client has changed since is left
+    alone and named. An undo has a journal too, so it can be undone.
 
     Without --bootstrap-server it connects to where the change was made.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw, fit
+from kgtool.cli.output.tables import Fit, draw, fit
 from kgtool.columns import Column, Row
 
 Table = tuple[Sequence[Column], Sequence[Row]]
@@ -19,6 +19,8 @@ Table = tuple[Sequence[Column], Sequence[Row]]
 UP, DOWN, PAGE_UP, PAGE_DOWN, TOP, END = "up", "down", "page up", "page down", "top", "end"
 QUIT = "quit"
 MOST = 1 << 31
+LOW = 10
+"""A terminal with fewer lines has none to spare for what is hidden."""
 _KEYS = {
     b"\x1b[A": UP,
     b"\x1bOA": UP,
@@ -125,12 +127,18 @@ class Screen:
         width, height = size[0] - 1, size[1]
         mark = terminal.mark_for()
         lines: list[str] = []
-        for each in tables:
-            lines += [*([""] if lines else []), *self._table(*each, width, mark)]
+        hidden: list[str] = []
+        for columns, rows in tables:
+            fitting = fit(columns, rows, width)
+            hidden += fitting.hidden
+            lines += [*([""] if lines else []), *self._table(columns, rows, fitting, width, mark)]
+        heads = [head]
+        if hidden and height >= LOW:
+            heads.append(f"Hidden columns: {', '.join(dict.fromkeys(hidden))}")
         errors = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
-        # Two lines are taken: the headline and that of the cursor.
-        lines = self._visible(lines, max(height - 2 - len(errors), 3), mark)
-        lines = [terminal.shorten(head, width, mark), *lines, *errors]
+        # Taken are the headlines and the line of the cursor.
+        lines = self._visible(lines, max(height - 1 - len(heads) - len(errors), 3), mark)
+        lines = [*(terminal.shorten(line, width, mark) for line in heads), *lines, *errors]
         self._write(lines, size)
 
     def _visible(self, lines: list[str], room: int, mark: str) -> list[str]:
@@ -150,9 +158,8 @@ class Screen:
         return [lines[0], *lines[first : first + self._room], scrolled]
 
     def _table(
-        self, columns: Sequence[Column], rows: Sequence[Row], width: int, mark: str
+        self, columns: Sequence[Column], rows: Sequence[Row], fitting: Fit, width: int, mark: str
     ) -> list[str]:
-        fitting = fit(columns, rows, width)
         fits = fitting.width <= width
         colored = fits and self._output.has_color
         lines = draw(columns, rows, sizes=fitting.sizes, colored=colored, mark=mark).splitlines()

@@ -61,7 +61,7 @@ def _clamped(row: ResetRow) -> str | None:
 def _status(row: ResetRow) -> str:
     if row.error is not None:
         return f"failed: {row.error.name}"
-    return "no-commit: left alone" if row.status == "no-commit" else row.status
+    return row.status
 
 
 KafkaRow = tuple[str, str, "int | None", "int | None"]
@@ -145,6 +145,16 @@ def _counts(reset: GroupReset) -> str:
     return (
         f"{said}; {counted(fresh, 'partition')} had no committed offset." if fresh else f"{said}."
     )
+
+
+def effect(skipped: int, replayed: int) -> str:
+    """Return what a reset means for the records, in one line above the question.
+
+    >>> effect(126, 0), effect(0, 1)
+    ('Skips 126 records unread, replays 0.', 'Skips 0 records, replays 1.')
+    """
+    unread = " unread" if skipped else ""
+    return f"Skips {counted(skipped, 'record')}{unread}, replays {replayed:,}."
 
 
 def _some(lines: list[str]) -> list[str]:

@@ -61,7 +61,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "offsets-growth": (
         "partitions of __consumer_offsets that grow fast",
-        "Somebody commits far too often (after each record?): the coordinator, its cleaner and its "
+        "A client commits far too often (after each record?): the coordinator, its cleaner and its "
         "next start pay for it.",
     ),
     "offsets-under-replicated": (
