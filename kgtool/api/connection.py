@@ -7,10 +7,10 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgtool import config
 from kgtool.changes.journal.change import Change, Timer
@@ -28,6 +28,8 @@ from kgtool.timespec import LONGEST_WAIT_MS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kgtool.changes.driver import Kind
 
 T = TypeVar("T")
 
@@ -141,6 +143,25 @@ class AdminConnection:
         origin = self._origin(operation, undoes, **flags)
         timer = Timer(now_ms, time.monotonic, time.sleep, token)
         return Change(session, origin, self._journals, timer, recorded=self._remember)
+
+    def _carry_out(
+        self,
+        session: Session,
+        change: Change,
+        kind: Kind,
+        groups: Sequence[str],
+        dry_run: bool,
+        *,
+        all_or_nothing: bool = False,
+    ) -> list[Any]:
+        """Make a change, or return what it would do."""
+        from kgtool.changes.driver import Driver
+
+        driver, done = Driver(session, kind, all_or_nothing=all_or_nothing), list[Any]()
+        if dry_run:
+            return driver.preview(groups)
+        driver.at_once(change, groups, done.extend)
+        return done
 
     def _origin(self, operation: str, undoes: str | None = None, **flags: bool) -> Origin:
         """Return what a policy judges before the groups are known."""

@@ -142,16 +142,12 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         self, operation: str, kind: Kind, groups: list[str], dry_run: bool, **flags: bool
     ) -> list[Any]:
         """Make a change, or return what it would do; ``flags`` are the command's options."""
-        from kgtool.changes.driver import Driver
-
-        done: list[Any] = []
-        with self._call() as session:
-            driver = Driver(session, kind, all_or_nothing=flags.get("all_or_nothing", False))
-            if dry_run:
-                return driver.preview(groups)
-            with self._change(session, operation, None, group=True, **flags) as change:
-                driver.at_once(change, groups, done.extend)
-        return done
+        is_all = flags.get("all_or_nothing", False)
+        with (
+            self._call() as session,
+            self._change(session, operation, None, group=True, **flags) as change,
+        ):
+            return self._carry_out(session, change, kind, groups, dry_run, all_or_nothing=is_all)
 
     def delete_groups(
         self,
@@ -223,8 +219,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
 
         :raises KgError: the current configs can't be read; nothing was changed.
         """
-        from kgtool.changes.groups import config_plan
         from kgtool.changes.groups.configs import describe_group_configs
+        from kgtool.changes.kinds.alter_configs import AlterConfigs
 
         flags = {
             "group": True,
@@ -233,19 +229,15 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
             "delete_config": None in changes.values(),
         }
         with self._call() as session, self._change(session, "configs", None, **flags) as change:
-            if not dry_run:
-                change.lock([group])
             now = session.run(describe_group_configs(session.cluster, [group]))[group]
             if isinstance(now, KgError):
                 raise now
             for name in changes:
                 if name not in now:
                     raise UsageError(f"There is no config '{name}' of groups.")
-            wanted = [config_plan.compare(group, n, now, value) for n, value in changes.items()]
-            items = session.run(config_plan.check(session.cluster, wanted))
-            if not (dry_run or any(item.error for item in items)):
-                items = config_plan.apply(session, change, items)
-        return {item.name: item.error for item in items}
+            kind = AlterConfigs({group: changes})
+            (done,) = self._carry_out(session, change, kind, [group], dry_run, all_or_nothing=True)
+        return {item.name: item.error for item in done.rows}
 
     def keep(
         self,
@@ -292,8 +284,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         :raises KgError: the group does not exist or is of a type whose members can't be removed;
             with ``all_or_nothing`` also: there is no such member.
         """
-        from kgtool.changes.groups import members
         from kgtool.changes.groups.members import MemberChoice
+        from kgtool.changes.kinds.remove_members import RemoveMembers
 
         choice = MemberChoice(
             tuple(arguments.names(instance_ids, "instance_ids")),
@@ -314,18 +306,11 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
                 all_or_nothing=all_or_nothing,
             ) as change,
         ):
-            (plan,) = session.run(members.plan_removals(session.cluster, [group], choice))
-            problems = [plan.error] if plan.error is not None else []
-            if all_or_nothing:
-                problems += members.missing(plan.description, choice)
-            for problem in problems:
-                raise KgError(problem.message, hint=problem.hint)
-            if dry_run or not plan.rows:
-                return plan.rows
-            change.lock([group])
-            reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
-            removing = members.journaled_removals(
-                session.cluster, change, [plan], reason, all_or_nothing=all_or_nothing
+            kind = RemoveMembers(choice, f"kgtool: {self._reason}" if self._reason else "kgtool")
+            (done,) = self._carry_out(
+                session, change, kind, [group], dry_run, all_or_nothing=all_or_nothing
             )
-            (done,) = session.run(removing)
-        return done.rows
+        missing = [row.error for row in done.rows if row.member is None and all_or_nothing]
+        for problem in filter(None, (done.error, *missing)):
+            raise KgError(problem.message, hint=problem.hint)
+        return [row for row in done.rows if row.member is not None]

@@ -5,8 +5,7 @@ All of it is long work: ``timeout_ms`` is then the longest time without progress
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,16 +14,13 @@ from kgtool.api.connection import AdminConnection, warn
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
-from kgtool.held import HeldFile, hold
+from kgtool.held import hold
 from kgtool.model import ItemError
 
 if TYPE_CHECKING:
-    from kgtool.changes.journal.change import Change
     from kgtool.changes.journal.history import JournalEntry
-    from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy
+    from kgtool.changes.restore.decide import RestoreGroup
     from kgtool.changes.restore.diff import DiffRow
-    from kgtool.changes.restore.run import Restorer
-    from kgtool.net.session import Session
 
 _GROUPS_AT_ONCE = 250
 
@@ -95,6 +91,7 @@ class RestoreMethods(AdminConnection):
             or it can't be undone (``remove_members``).
         """
         from kgtool.changes.journal import history
+        from kgtool.changes.kinds.restore_offsets import RestoreOffsets
         from kgtool.changes.restore import from_journal
         from kgtool.changes.restore.decide import RestorePolicy
 
@@ -108,10 +105,27 @@ class RestoreMethods(AdminConnection):
             with self._change(
                 session, "undo", entry.id, force=force, as_member=as_member
             ) as change:
-                done = _undo(session, change, entry, policy, dry_run)
-            if not dry_run and not done.errors:
+                warnings, damage = from_journal.not_covered(entry.file)
+                for warning in warnings:
+                    warn(warning)
+                groups: list[RestoreGroup] = []
+                configs: dict[tuple[str, str], ItemError | None] = {}
+                if history.is_about_configs(entry.file):
+                    changes = history.changed_configs(entry.file)
+                    altering = from_journal.earlier_configs(
+                        changes, force=force, option="force=True"
+                    )
+                    done = self._carry_out(
+                        session, change, altering, list(altering.wanted), dry_run
+                    )
+                    configs = {item.key: item.error for group in done for item in group.rows}
+                else:
+                    with RestoreOffsets(policy, from_journal.desired_groups(entry.file)) as kind:
+                        groups = self._carry_out(session, change, kind, kind.groups, dry_run)
+            undone = Undone(entry.id, groups, configs, damage)
+            if not dry_run and not undone.errors:
                 from_journal.mark_undone(entry, change.journal_id, now_ms(), warn)
-            return done
+            return undone
 
     def backup(self, groups: Iterable[str], path: str | Path, *, overwrite: bool = False) -> Saved:
         """Save the committed offsets of groups, active ones too, in one file (``kgtool backup``).
@@ -165,6 +179,7 @@ class RestoreMethods(AdminConnection):
         :raises ConfigError: the file is not a complete backup.
         :raises OtherCluster: it is another cluster's, and ``other_cluster`` is not given.
         """
+        from kgtool.changes.kinds.restore_offsets import RestoreOffsets
         from kgtool.changes.restore import backup, from_journal
         from kgtool.changes.restore.backup import BackupSelection, open_backup
         from kgtool.changes.restore.decide import RestorePolicy
@@ -194,8 +209,9 @@ class RestoreMethods(AdminConnection):
                 map_group=bool(group_names),
                 map_topic=bool(topic_names),
             ) as change:
-                desired_groups = partial(backup.desired_groups, found, selecting)
-                return _restore(session, change, desired_groups, policy, dry_run)
+                desired = backup.desired_groups(found, selecting)
+                with RestoreOffsets(policy, desired) as kind:
+                    return self._carry_out(session, change, kind, kind.groups, dry_run)
 
     def recover(
         self,
@@ -220,7 +236,7 @@ class RestoreMethods(AdminConnection):
         """
         from kgtool.changes.restore.decide import RestorePolicy
         from kgtool.changes.restore.recover import (
-            Recoverer,
+            RecoverOffsets,
             check_moment,
             desired_groups,
             known_groups,
@@ -237,10 +253,11 @@ class RestoreMethods(AdminConnection):
             check_moment(gone, at_ms)
             desired = desired_groups(gone, lambda _: True, any_left=at_ms is not None)
             policy = RestorePolicy(force, as_member=as_member)
-            with self._change(session, "recover", force=force, as_member=as_member) as change:
-                restorer = Recoverer(session, policy)
-                restorer.gone = gone
-                return _restore(session, change, lambda: desired, policy, dry_run, restorer)
+            with (
+                self._change(session, "recover", force=force, as_member=as_member) as change,
+                RecoverOffsets(policy, desired, gone) as kind,
+            ):
+                return self._carry_out(session, change, kind, kind.groups, dry_run)
 
     def diff(self, path: str | Path) -> list[DiffRow]:
         """Compare the groups of a backup or journal with the cluster; leave out equal offsets.
@@ -263,65 +280,3 @@ class RestoreMethods(AdminConnection):
                     old = recorded.image.offsets if recorded else {}
                     rows += compare(group, old, reading.image.offsets)
         return rows
-
-
-def _undo(
-    session: Session, change: Change, entry: JournalEntry, policy: RestorePolicy, dry_run: bool
-) -> Undone:
-    from kgtool.changes.journal import history
-    from kgtool.changes.restore import from_journal
-
-    warnings, damage = from_journal.not_covered(entry.file)
-    for warning in warnings:
-        warn(warning)
-    if history.is_about_configs(entry.file):
-        configs = _undo_configs(session, change, entry.file, policy.force, dry_run)
-        return Undone(entry.id, [], configs, damage)
-    desired_groups = partial(from_journal.desired_groups, entry.file)
-    return Undone(entry.id, _restore(session, change, desired_groups, policy, dry_run), {}, damage)
-
-
-def _undo_configs(
-    session: Session, change: Change, journal: Path | HeldFile, force: bool, dry_run: bool
-) -> dict[tuple[str, str], ItemError | None]:
-    from kgtool.changes.groups.config_plan import apply as change_configs
-    from kgtool.changes.groups.config_plan import check as check_configs
-    from kgtool.changes.journal import history
-    from kgtool.changes.restore import from_journal
-
-    changes = history.changed_configs(journal)
-    if not dry_run:
-        change.lock({one.group for one in changes})  # what is compared now is what is changed
-    plan = from_journal.plan_configs(session.cluster, changes, force=force, option="force=True")
-    items = session.run(check_configs(session.cluster, session.run(plan)))
-    done = items if dry_run else change_configs(session, change, items)
-    return {item.key: item.error for item in done}
-
-
-def _restore(
-    session: Session,
-    change: Change,
-    desired_groups: Callable[[], Iterable[DesiredGroup]],
-    policy: RestorePolicy,
-    dry_run: bool,
-    restorer: Restorer | None = None,
-) -> list[RestoreGroup]:
-    from kgtool.changes.restore.run import Restorer, parts
-
-    restorer = restorer or Restorer(session, policy)
-
-    def count() -> tuple[list[str], int]:
-        groups = [group for part in parts(desired_groups()) for group in restorer.look(part)]
-        rows = [row for group in groups for row in group.rows if row.is_open]
-        return [row.group for row in rows], len(rows)
-
-    for _ in parts(desired_groups()):
-        pass  # errors in the file are known before the first part is changed
-    if dry_run:
-        return [group for part in parts(desired_groups()) for group in restorer.look(part)]
-    change.foresee(count)
-    done: list[RestoreGroup] = []
-    for part in parts(desired_groups()):
-        with change.locked(desired.group for desired in part):
-            done += restorer.restore(part, change)
-    return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -27,14 +28,14 @@ class DiskFull(KgError):
 
 
 class DiskList(Generic[T]):
-    """A list on disk: items are appended, and read in that order as often as needed.
+    """A list on disk: items are appended, and read in any order, as often as needed.
 
     A context manager. The file has no name, and no other process can read it.
     """
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 - see __exit__
-        self._size = 0
+        self._places = array("Q")
 
     def __enter__(self) -> DiskList[T]:
         return self
@@ -43,7 +44,12 @@ class DiskList(Generic[T]):
         self._file.close()
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> T:
+        self._file.seek(self._places[index])
+        item: T = pickle.load(self._file)
+        return item
 
     def append(self, item: T) -> None:
         """Write one item.
@@ -52,6 +58,7 @@ class DiskList(Generic[T]):
         """
         try:
             self._file.seek(0, 2)
+            place = self._file.tell()
             pickle.dump(item, self._file, pickle.HIGHEST_PROTOCOL)
         except OSError as error:
             raise DiskFull(
@@ -59,15 +66,10 @@ class DiskList(Generic[T]):
                 "was changed.",
                 hint="Free some space, or choose another folder with TMPDIR.",
             ) from error
-        self._size += 1
+        self._places.append(place)
 
     def __iter__(self) -> Iterator[T]:
-        at = 0
-        for _ in range(self._size):
-            self._file.seek(at)
-            item: T = pickle.load(self._file)
-            at = self._file.tell()
-            yield item
+        return map(self.__getitem__, range(len(self)))
 
 
 class ChangePlan(DiskList[list[T]]):

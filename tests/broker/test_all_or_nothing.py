@@ -295,7 +295,8 @@ class TestGroupAdmin:
         self, world: World, admin: GroupAdmin, under_the_lock: Callable[[Callable[[], None]], None]
     ) -> None:
         group = world.group("remove-members")
+        members = world.state(group)[0]
         under_the_lock(lambda: world.trouble("remove-members", group))
-        (row,) = admin.remove_members(group, all_members=True, all_or_nothing=True)
-        assert row.error is not None
-        assert (row.error.name, world.journals) == ("UNKNOWN_MEMBER_ID", [])
+        with pytest.raises(KgError, match="no member with the member id"):
+            admin.remove_members(group, member_ids=members, all_or_nothing=True)
+        assert world.journals == []

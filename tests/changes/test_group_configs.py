@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups.configs import change_agreed_configs
+from kgtool.changes.driver import apply_part
 from kgtool.changes.journal.journal import ConfigChange
+from kgtool.changes.kinds import alter_configs
+from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem, GroupConfigs
 from kgtool.changes.restore import from_journal
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.ops import DeadlineExceeded
@@ -85,9 +87,10 @@ def change(
 ) -> dict[str, str | None]:
     """Change both configs; the name of each one's error."""
     script = Script(controller.answer)
-    operation = change_agreed_configs(Cluster(), {"g": WANTED}, {"g": {A: "1", B: None}}, journal)
-    found = script.run(operation)
-    return {name: error and error.name for (_, name), error in found.items()}
+    rows = [ConfigItem("g", A, "1", WANTED[A]), ConfigItem("g", B, None, WANTED[B])]
+    kind, plan = AlterConfigs({"g": WANTED}), [GroupConfigs("g", rows)]
+    (found,) = script.run(apply_part(Cluster(), kind, plan, journal))
+    return {item.name: item.error and item.error.name for item in found.rows}
 
 
 DONE = {A: None, B: None}
@@ -163,8 +166,9 @@ def test_a_config_that_is_no_more_is_an_error_of_its_own(monkeypatch: pytest.Mon
         yield from ()
         return {"g": {}}
 
-    monkeypatch.setattr(from_journal, "describe_group_configs", none)
-    plan = from_journal.plan_configs(Cluster(), [ConfigChange("g", A, "1", "10")], force=False)
-    (item,) = Script(lambda _to, _request: LOST).run(plan)
+    monkeypatch.setattr(alter_configs, "describe_group_configs", none)
+    kind = from_journal.earlier_configs([ConfigChange("g", A, "1", "10")], force=False)
+    (group,) = Script(lambda _to, _request: LOST).run(kind.look(Cluster(), ["g"]))
+    (item,) = group.rows
     assert (item.status, item.error and item.error.name) == ("failed", "INVALID_CONFIG")
     assert item.error and item.error.message == f"There is no group config '{A}'."

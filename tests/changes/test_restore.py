@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kgtool.changes.kinds import restore_offsets
+from kgtool.changes.kinds.restore_offsets import RestoreOffsets
 from kgtool.changes.restore.decide import (
     DesiredGroup,
     DesiredOffset,
@@ -14,8 +15,8 @@ from kgtool.changes.restore.decide import (
     RestoreRow,
     decide,
 )
-from kgtool.changes.restore.run import Restorer
 from kgtool.changes.snapshot import GroupReading, OffsetImage
+from kgtool.errors import ConfigError
 from kgtool.model import CommittedOffset, ItemError, Target
 from tests.changes import snapshots
 from tests.changes.snapshots import T0, T1, at, image, reading
@@ -196,72 +197,85 @@ class TestGroups:
 # What was shown is what is done
 
 
-class Moving:
-    """A session whose groups are as the test says."""
-
-    cluster = None
-
-    def __init__(self, now: OffsetImage, **more: Any) -> None:
-        self.set(now, **more)
-
-    def set(self, now: OffsetImage, state: str = "Empty", **more: Any) -> None:
-        self._found = {"g": reading({T0: now}, state, **more)}
-
-    def run(self, operation: Any) -> Any:
-        operation.close()
-        return self._found
+Now = tuple[OffsetImage, str]
+"""The offset of the group's partition, and the group's state."""
 
 
-def two_looks(session: Moving, then: Callable[[], None], *, is_agreed: bool = True) -> RestoreRow:
-    """The row of a restore to 5 at its second look, behind the question."""
-    desired = DesiredGroup(
-        "g", {T0: DesiredOffset(image(5), any_left=True)}, snapshots.group({T0: image(5)})
-    )
-    restorer = Restorer(session, RESTORE)
-    if is_agreed:
-        restorer.plan([desired])
-    then()
-    ((row,),) = [group.rows for group in restorer.look([desired])]
-    return row
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[Now]:
+    """What each look at the group finds, one after the other; the last one lasts."""
+    nows: list[Now] = []
+
+    def read(*_: object) -> Any:
+        yield from ()
+        offset, state = nows.pop(0) if nows[1:] else nows[0]
+        return {"g": reading({T0: offset}, state)}
+
+    def all_can(*_: object) -> Any:
+        yield from ()
+        return {}
+
+    monkeypatch.setattr(restore_offsets, "read_groups", read)
+    monkeypatch.setattr(restore_offsets, "find_unsupported", all_can)
+    return nows
+
+
+def two_looks() -> tuple[RestoreRow, RestoreRow]:
+    """The row of a restore to 5 in the plan, and at the second look, behind the question."""
+    then = snapshots.group({T0: image(5)})
+    desired = DesiredGroup("g", {T0: DesiredOffset(image(5), any_left=True)}, then)
+    with RestoreOffsets(RESTORE, [desired]) as kind:
+        plan = result(kind.look(NO_CLUSTER, ["g"]))
+        again = result(kind.look_again(NO_CLUSTER, plan))
+    return plan[0].rows[0], again[0].rows[0]
+
+
+NO_CLUSTER: Any = None
+
+
+def result(operation: Any) -> Any:
+    """What an operation returns that asks nobody."""
+    with pytest.raises(StopIteration) as stop:
+        next(operation)
+    return stop.value.value
 
 
 @pytest.mark.parametrize(
-    "now", [image(8), image(9, metadata="x"), image(None)], ids=["offset", "metadata", "deleted"]
+    "then", [image(8), image(9, metadata="x"), image(None)], ids=["offset", "metadata", "deleted"]
 )
-def test_a_commit_after_the_question_is_left_alone(now: OffsetImage) -> None:
+def test_a_commit_after_the_question_is_left_alone(now: list[Now], then: OffsetImage) -> None:
     """Was: overwritten, though the table had shown another offset."""
-    session = Moving(image(9))
-    row = two_looks(session, lambda: session.set(now))
+    now[:] = [(image(9), "Empty"), (then, "Empty")]
+    plan, row = two_looks()
+    assert plan.status == "would-restore"
     assert (row.status, row.error and row.error.name) == ("changed-meanwhile", "CHANGED_MEANWHILE")
-    assert two_looks(Moving(now), lambda: None).status == "would-restore"
-    assert two_looks(Moving(image(9)), lambda: None, is_agreed=False).status == "would-restore"
+    now[:] = [(then, "Empty")]
+    assert {row.status for row in two_looks()} == {"would-restore"}
 
 
-def test_another_offset_than_was_shown_is_not_written() -> None:
-    """Kind: consent that covers only half of what was shown; here a translation by time that gives
-    another offset at the second look. Siblings: another offset, other metadata."""
-    for other in (image(6), image(5, metadata="x")):
-        restorer = Restorer(Moving(image(9)), RESTORE)
-        parts = [
-            [DesiredGroup("g", {T0: DesiredOffset(one, any_left=True)}, snapshots.group({T0: one}))]
-            for one in (image(5), other)
-        ]
-        restorer.plan(parts[0])
-        for part, status in zip(parts, ("would-restore", "changed-meanwhile"), strict=True):
-            ((row,),) = [group.rows for group in restorer.look(part)]
-            assert row.status == status
+def test_what_had_the_offset_already_is_not_taken_for_agreed(now: list[Now]) -> None:
+    now[:] = [(image(5), "Empty"), (image(9), "Empty")]
+    assert [row.status for row in two_looks()] == ["unchanged", "changed-meanwhile"]
 
 
-def test_what_had_the_offset_already_is_not_taken_for_agreed() -> None:
-    session = Moving(image(5))
-    assert two_looks(session, lambda: session.set(image(9))).status == "changed-meanwhile"
-
-
-def test_what_could_not_be_done_in_the_plan_is_not_done_later() -> None:
+@pytest.mark.parametrize("before", [(image(9, log=(None, None)), "Empty"), (image(9), "Stable")])
+def test_what_could_not_be_done_in_the_plan_is_not_done_later(now: list[Now], before: Now) -> None:
     """Its range was unknown, or the group had members: nobody has agreed to it."""
-    for before in (Moving(image(9, log=(None, None))), Moving(image(9), state="Stable")):
-        row = two_looks(before, lambda before=before: before.set(image(9)))  # type: ignore[misc]
-        assert (row.status, row.error and row.error.name) == ("failed", "NOT_DONE")
+    now[:] = [before, (image(9), "Empty")]
+    _, row = two_looks()
+    assert (row.status, row.error and row.error.name) == ("failed", "NOT_DONE")
+
+
+def test_what_is_wanted_is_read_once() -> None:
+    """Kind: consent that covers only half of what was shown; a translation by time could give
+    another offset at the second look. Sibling: a group that appears twice."""
+    then = snapshots.group({})
+    groups = [DesiredGroup(name, {}, then) for name in ("a", "b", "a")]
+    once = iter(groups[:2])
+    with RestoreOffsets(RESTORE, once) as kind:
+        assert (kind.groups, list(once)) == (["a", "b"], [])
+    with pytest.raises(ConfigError, match="'a' appears twice"):
+        RestoreOffsets(RESTORE, groups)
 
 
 def test_a_log_that_was_not_known_then_is_not_printed() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from kgtool.changes import plan
 from kgtool.changes.journal.change import Change
-from kgtool.changes.restore import run
 from kgtool.cli.app.main import main
 from kgtool.cli.change import confirm, impact
 from kgtool.config import settings
@@ -52,7 +51,6 @@ def kgtool(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     monkeypatch.setattr(
         adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (WAVE * PARTITIONS,)
     )
-    monkeypatch.setattr(run, "_GROUPS_AT_ONCE", WAVE)
     monkeypatch.setattr(plan, "MEMORY_BYTES", 1000)
     monkeypatch.setattr("kgtool.held.IN_MEMORY", 1000)
 

@@ -8,7 +8,7 @@ config's name begins with the type of group that it applies to (``consumer.…``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
@@ -193,10 +193,7 @@ def _check(group: str, configs: Mapping[str, str | None]) -> Operation[Outcomes]
 
 
 def change_agreed_configs(
-    cluster: Cluster,
-    wanted: ConfigValues,
-    agreed: ConfigValues,
-    before_change: Callable[[ConfigValues], None],
+    cluster: Cluster, wanted: ConfigValues, agreed: ConfigValues
 ) -> Operation[Outcomes]:
     """Change configs that still have the values that were shown, and wait until that is seen.
 
@@ -204,40 +201,33 @@ def change_agreed_configs(
 
     :param agreed: what was set at the groups: what has another value by now is left alone, and
         where an answer was lost it shows whether the change was made.
-    :param before_change: called with what is about to change; if it raises, nothing is sent. It
-        takes its time (a disk, a copy elsewhere), so a last look follows.
     """
-    going, outcomes = yield from _unchanged(cluster, wanted, agreed)
-    if not going:
-        return outcomes
-    before_change(going)
-    going, changed = yield from _unchanged(cluster, going, agreed)
-    outcomes.update(changed)
+    # The journal in between may have taken its time (a disk, a copy elsewhere).
+    outcomes = yield from changed_since(cluster, agreed)
+    going: dict[str, dict[str, str | None]] = {}
+    for group, values in wanted.items():
+        if same := {name: v for name, v in values.items() if (group, name) not in outcomes}:
+            going[group] = same
     changes = [_change(cluster, group, going[group], agreed[group]) for group in going]
     for group, answers in zip(going, (yield from gather(changes)), strict=True):
         outcomes.update({(group, name): answer for name, answer in answers.items()})
     return outcomes
 
 
-def _unchanged(
-    cluster: Cluster, wanted: ConfigValues, had: ConfigValues
-) -> Operation[tuple[ConfigValues, Outcomes]]:
-    """Return the changes of configs that have not changed since, and the errors of the others."""
-    there = yield from describe_group_configs(cluster, list(wanted))
+def changed_since(cluster: Cluster, agreed: ConfigValues) -> Operation[Outcomes]:
+    """Return the errors of configs that have another value by now."""
+    there = yield from describe_group_configs(cluster, list(agreed))
     outcomes: Outcomes = {}
-    going: dict[str, dict[str, str | None]] = {}
-    for group, configs in wanted.items():
+    for group, configs in agreed.items():
         now = there[group]
         for name, value in configs.items():
             if isinstance(now, KgError):
                 outcomes[group, name] = now
-            elif name in now and now[name].own == had[group][name]:
-                going.setdefault(group, {})[name] = value
-            else:
+            elif name not in now or now[name].own != value:
                 outcomes[group, name] = ChangedMeanwhile(
                     "Its value has changed since it was looked at.", hint=_REPEAT
                 )
-    return going, outcomes
+    return outcomes
 
 
 def _change(

@@ -12,9 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.journal.change import Change
-from kgtool.changes.plan_rows import each_open, failed, open_rows, settle
-from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, find_unsupported, version_of
@@ -53,10 +50,11 @@ class MemberChoice(NamedTuple):
 
 class MemberRemoval(NamedTuple):
     """One member: status ``removed``, ``would-remove``, ``failed``, ``unknown`` or ``skipped``
-    (others failed, and all or nothing was asked for)."""
+    (others failed, and all or nothing was asked for); member is None where a chosen one is not in
+    the group."""
 
     group: str
-    member: Member
+    member: Member | None
     status: str
     error: ItemError | None = None
 
@@ -79,29 +77,17 @@ class GroupRemovals(NamedTuple):
         return self.description.group
 
 
-def recorded(group: str, member: Member) -> dict[str, Any]:
+def recorded(row: MemberRemoval) -> dict[str, Any]:
     """Return the journal's fields of a member that is going to be removed."""
+    member = row.member
+    assert member is not None
     return {
-        "group": group,
+        "group": row.group,
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": member.host,
     }
-
-
-def plan_removals(
-    cluster: Cluster, groups: Sequence[str], choice: MemberChoice
-) -> Operation[list[GroupRemovals]]:
-    """Foresee a removal of members, without doing it."""
-    described = yield from describe_with_type(cluster, groups)
-    refused = yield from refusals(cluster, described)
-    plan = []
-    for one in described:
-        chosen = [] if one.group in refused else filter(choice.fits, one.members)
-        rows = [MemberRemoval(one.group, member, "would-remove") for member in chosen]
-        plan.append(GroupRemovals(one, rows, refused.get(one.group)))
-    return plan
 
 
 def refusals(
@@ -138,10 +124,11 @@ def missing(description: GroupDescription, choice: MemberChoice) -> list[ItemErr
         ("member id", set(choice.member_ids) - {m.member_id for m in known}),
         ("client id", set(choice.client_ids) - {m.client_id for m in known}),
     ]
-    return [_no_member(group, kind, name) for kind, names in asked for name in sorted(names)]
+    return [no_member(group, kind, name) for kind, names in asked for name in sorted(names)]
 
 
-def _no_member(group: str, kind: str, name: str | None) -> ItemError:
+def no_member(group: str, kind: str, name: str | None) -> ItemError:
+    """Return the error of a chosen name that is not a member's."""
     message = f"Group '{group}' has no member with the {kind} '{name}'."
     hint = "kgtool describe --members shows who is in it."
     code = codes.UNKNOWN_MEMBER_ID
@@ -169,55 +156,6 @@ def remove_members(
 
     answers = yield from by_coordinator(cluster, [group], work)
     return [_removal(group, member, answers[group]) for member in members]
-
-
-def journaled_removals(
-    cluster: Cluster,
-    change: Change,
-    plan: Sequence[GroupRemovals],
-    reason: str,
-    *,
-    all_or_nothing: bool = False,
-) -> Operation[list[GroupRemovals]]:
-    """Remove members of groups, with a journal; ``change`` has locked the groups.
-
-    :param all_or_nothing: remove no one if one of them has left meanwhile. Once removing has begun,
-        a failure does not revert the rest.
-    """
-    if all_or_nothing:
-        plan = settle((yield from _look_again(cluster, plan)), all_or_nothing)
-        if not open_rows(*plan):
-            return list(plan)
-    change.before(
-        [GroupChange(image_of(group.description, {}), {}) for group in plan],
-        [recorded(row.group, row.member) for row in open_rows(*plan)],
-    )
-    done = []
-    for group in plan:
-        members = [row.member for row in open_rows(group)]
-        name = group.description.group
-        rows = yield from remove_members(cluster, name, members, reason[:255])
-        change.results(rows)
-        done.append(group._replace(rows=rows))
-    return done
-
-
-def _look_again(cluster: Cluster, plan: Sequence[GroupRemovals]) -> Operation[list[GroupRemovals]]:
-    """Compare all groups with the plan before the first member is removed.
-
-    Otherwise the coordinator itself reports each member that has left.
-    """
-    described = yield from describe_with_type(cluster, [g.description.group for g in plan])
-    refused = yield from refusals(cluster, described)
-    there = {d.group: {member.member_id for member in d.members} for d in described}
-
-    def checked(row: MemberRemoval) -> MemberRemoval:
-        error = refused.get(row.group)
-        if error is None and row.member.member_id not in there[row.group]:
-            error = _no_member(row.group, "member id", row.member.member_id)
-        return row if error is None else failed(row, error)
-
-    return [each_open(group, checked) for group in plan]
 
 
 def _removal(group: str, member: Member, answer: Any) -> MemberRemoval:

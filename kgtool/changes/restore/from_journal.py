@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from kgtool.changes.groups.config_plan import ConfigItem, compare
-from kgtool.changes.groups.configs import describe_group_configs
 from kgtool.changes.journal.history import (
     JournalEntry,
     changed_groups,
@@ -22,10 +21,10 @@ from kgtool.changes.journal.journal import (
     mark,
 )
 from kgtool.changes.journal.jsonl import Source
+from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem
+from kgtool.changes.plan_rows import failed
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
-from kgtool.client.cluster import Cluster
-from kgtool.client.ops import Operation
-from kgtool.errors import KgError
+from kgtool.errors import KgError, NotDone
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
 
@@ -129,25 +128,34 @@ def not_covered(path: Source) -> tuple[list[str], ItemError | None]:
     return said, None
 
 
-def plan_configs(
-    cluster: Cluster, changes: Sequence[ConfigChange], *, force: bool, option: str = "--force"
-) -> Operation[list[ConfigItem]]:
-    """Plan to restore the configs before a change, unless they were changed since.
+def earlier_configs(
+    changes: Sequence[ConfigChange],
+    *,
+    force: bool,
+    option: str = "--force",
+    only: Mapping[tuple[Any, ...], tuple[Any, Any]] | None = None,
+) -> AlterConfigs:
+    """Return the change to the configs of before, unless they were changed since.
 
     :param option: the name of ``force`` in the hint.
+    :param only: change these only, from the value and to the value that are given.
     """
-    found = yield from describe_group_configs(cluster, [change.group for change in changes])
-    items = []
+    known = {(change.group, change.name): change for change in changes}
+
+    def judge(item: ConfigItem) -> ConfigItem:
+        change = known[item.key]
+        if only is not None and only.get(item.key) != (item.old, item.new):
+            return failed(item, NotDone())
+        if force or item.old in (change.before, change.after):
+            return item
+        now = "nothing is set" if item.old is None else f"it is {item.old}"
+        hint = f"{option} sets it anyway."
+        return failed(item, OtherValue(f"Another client has changed it since: {now}.", hint=hint))
+
+    wanted: dict[str, dict[str, str | None]] = {}
     for change in changes:
-        item = compare(change.group, change.name, found[change.group], change.before)
-        if item.is_open and not force and item.old not in (change.before, change.after):
-            now = "nothing is set" if item.old is None else f"it is {item.old}"
-            hint = f"{option} sets it anyway."
-            item = item.failed(
-                OtherValue(f"Another client has changed it since: {now}.", hint=hint)
-            )
-        items.append(item)
-    return items
+        wanted.setdefault(change.group, {})[change.name] = change.before
+    return AlterConfigs(wanted, judge)
 
 
 def mark_undone(

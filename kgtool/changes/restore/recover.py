@@ -7,14 +7,22 @@ since is left alone, unless a moment was asked for (``--at``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset, RestoreGroup, RestoreRow
-from kgtool.changes.restore.run import Restorer, agreed_digest
-from kgtool.changes.snapshot import FAILED, GroupImage, OffsetImage
+from kgtool.changes.kinds.restore_offsets import RestoreOffsets
+from kgtool.changes.plan_rows import failed
+from kgtool.changes.restore.decide import (
+    DesiredGroup,
+    DesiredOffset,
+    RestoreGroup,
+    RestorePolicy,
+    RestoreRow,
+)
+from kgtool.changes.snapshot import CHANGED_SINCE, GroupImage, OffsetImage
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import ChangedMeanwhile, KgError, UsageError
-from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
 from kgtool.protocol.wire import id_text
 from kgtool.queries.log.gone import GoneGroup, GoneOffset
 from kgtool.queries.offsets.list_offsets import log_ends
@@ -157,35 +165,34 @@ def _recreated(offset: int, written_ms: int, removed_ms: int) -> tuple[str, str,
     )
 
 
-class Recoverer(Restorer):
+class RecoverOffsets(RestoreOffsets):
     """Restores what is gone; an offset that exists again is ``unchanged``."""
 
-    gone: Gone = {}
-    """Set before the first look."""
+    def __init__(
+        self, policy: RestorePolicy, desired: Sequence[DesiredGroup], gone: Gone, **more: Any
+    ) -> None:
+        super().__init__(policy, desired, **more)
+        self._gone = gone
 
-    def look(self, part: Sequence[DesiredGroup]) -> list[RestoreGroup]:
-        """Plan a part as of now."""
-        session = self._session
-        checked = session.run(object_to_recreated(session.cluster, self.gone, part))
-        return [self._settled(group) for group in super().look(checked)]
+    def _look(
+        self, cluster: Cluster, desired: Sequence[DesiredGroup]
+    ) -> Operation[list[RestoreGroup]]:
+        checked = yield from object_to_recreated(cluster, self._gone, desired)
+        groups = yield from super()._look(cluster, checked)
+        return [group._replace(rows=list(map(self._as_it_is, group.rows))) for group in groups]
 
-    def _settled(self, group: RestoreGroup) -> RestoreGroup:
-        digests = self._agreed.get(group.group, [None] * len(group.rows))
-        rows = [self._row(row, agreed) for row, agreed in zip(group.rows, digests, strict=True)]
-        return group._replace(rows=rows)
-
-    def _row(self, row: RestoreRow, agreed: int | None) -> RestoreRow:
-        is_lost = self.gone[row.group].offsets[row.at].value is None
+    def _as_it_is(self, row: RestoreRow) -> RestoreRow:
+        is_lost = self._gone[row.group].offsets[row.at].value is None
         if is_lost and row.old is None:
             return row if row.error is not None else row._replace(status="failed", error=_lost(row))
-        if is_lost:
-            return row._replace(status="unchanged", error=None)
-        if row.error is not None and row.error.name == ChangedMeanwhile.name:
-            unchanged = row._replace(status="unchanged", error=None)
-            if agreed in (None, FAILED, agreed_digest(unchanged)):
-                return unchanged
-            return row._replace(status="changed-meanwhile")
-        return row
+        is_there = row.error is not None and row.error.name == ChangedMeanwhile.name
+        return row._replace(status="unchanged", error=None) if is_lost or is_there else row
+
+    def _row_as_planned(self, plan: RestoreRow, now: RestoreRow) -> RestoreRow:
+        is_there = plan.is_open and now.status == "unchanged"
+        if is_there and not same_commit(now.old, now.new):
+            return failed(now, CHANGED_SINCE)  # somebody has committed after the question
+        return super()._row_as_planned(plan, now)
 
 
 def _lost(row: RestoreRow) -> ItemError:

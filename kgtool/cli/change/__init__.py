@@ -1,1 +1,1 @@
-"""Shared by the commands that change a cluster: confirm, journal, canary, restore."""
+"""Shared by the commands that change a cluster: confirm, journal, canary, one run."""

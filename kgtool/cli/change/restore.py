@@ -1,35 +1,28 @@
-"""``undo`` and ``restore``: plan, show, confirm, restore, report.
-
-The first pass over the groups only reads. The second one reads each part again, under a lock, and
-changes it (``kgtool.changes.restore.run``).
-"""
+"""``undo``, ``restore`` and ``recover``: what they show of the plan, and their rows."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool import timespec
-from kgtool.changes.plan_rows import each_open, failed, open_rows, skip
+from kgtool.changes.kinds.restore_offsets import Only, RestoreOffsets
 from kgtool.changes.reset.rows import members
-from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy, RestoreRow
-from kgtool.changes.restore.run import Restorer, parts
+from kgtool.changes.restore.decide import RestoreGroup, RestorePolicy, RestoreRow
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import CommandChange, wait_until_empty
+from kgtool.cli.change.journaled import wait_until_empty
+from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import moved_row
 from kgtool.cli.output.tables import TableStream, preview
 from kgtool.columns import Column, shown
 from kgtool.columns.changes import RESTORE
-from kgtool.errors import ConfigError, NotDone, readable
-from kgtool.model import GroupDescription, ItemError, Target, has_failed
+from kgtool.errors import ConfigError, readable
+from kgtool.model import GroupDescription
 from kgtool.net.session import Session
 from kgtool.text import counted, escape, listed
 
@@ -49,7 +42,7 @@ class RestoreOptions(NamedTuple):
     wait_seconds: float
     all_or_nothing: bool
     verify: bool
-    only: Mapping[tuple[Any, ...], tuple[Any, Any]] | None = None
+    only: Only | None = None
 
 
 def planned_rows(path: Path) -> dict[tuple[Any, ...], tuple[Any, Any]]:
@@ -99,157 +92,81 @@ class Shape(NamedTuple):
     row: Callable[[RestoreGroup, RestoreRow], dict[str, Any]]
 
 
-class Restore:
-    """One ``undo`` or ``restore``, from the first look to the last row.
+RESTORED = Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
 
-    :param source: returns the groups to restore, each time from the beginning.
+
+class RestoreRun(ChangeRun):
+    """One ``undo``, ``restore`` or ``recover``, from the first look to the last row.
+
     :param undoes: the id of the journal that is undone.
-    :param restorer: plans and restores; default: a ``Restorer``.
-    :param shape: the rows; default: those of ``restore``.
     """
+
+    doing = "Restoring"
 
     def __init__(
         self,
         session: Session,
         output: Output,
         options: RestoreOptions,
-        source: Callable[[], Iterable[DesiredGroup]],
+        kind: RestoreOffsets,
+        shape: Shape = RESTORED,
         undoes: str | None = None,
-        restorer: Restorer | None = None,
-        shape: Shape | None = None,
     ) -> None:
-        self._session = session
-        self._output = output
-        self._options = options
-        self._source = source
-        self._undoes = undoes
-        self._restorer = restorer or Restorer(
-            session, options.policy, verify=options.verify, only=options.only
+        super().__init__(
+            session,
+            output,
+            kind,
+            kind.groups,
+            all_or_nothing=options.all_or_nothing,
+            dry_run=options.dry_run,
+            yes=options.yes,
         )
-        self._shape = shape or Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
-        self._preview = Preview(self._shape)
-        self._wait_until: float | None = None
-        self._table = TableStream(output, shown(self._shape.columns), folds=True)
-        self.done = 0
-        self.failed = 0
-        self.journal_id: str | None = None
+        self.undoes = undoes
+        self._wait_seconds = options.wait_seconds
+        self._shape = shape
+        self._preview = Preview(shape)
+        self._table = TableStream(output, shown(shape.columns), folds=True)
+        self.done = self.failed = 0
+        """Rows."""
 
     def run(self) -> None:
-        """Restore the offsets, or show what would be restored."""
-        with self._table:
-            self._run()
-
-    def _run(self) -> None:
-        output, options, plan = self._output, self._options, self._preview
-        total = 0
-        with Meter(output, "Looking") as meter:
-            for part in self._parts():
-                self._wait(part)
-                look = self._restorer.look if options.dry_run else self._restorer.plan
-                plan.add(look(part))
-                total += len(part)
-                meter.add(len(part))
-        plan.show_without_offsets(output)
-        if options.dry_run or not plan.count:
-            self._only_report()
-            if options.dry_run:
-                self._table.flush()
-                confirm.note_refusal(self._session, output, plan.groups, plan.count)
-            return
-        plan.show(output)
-        # Groups that are not in the file, or can't be translated, are errors in no plan.
-        if options.all_or_nothing and (plan.failed or output.errors):
-            self._only_report(is_off=True)
-            return
-        question = f"Restore {counted(plan.count, 'committed offset')}?"
-        confirm.ask(
-            self._session, output, question, options.yes, groups=plan.groups, offsets=plan.count
-        )
-        with (
-            CommandChange(self._session, output, undoes=self._undoes) as change,
-            Meter(output, "Restoring", total) as meter,
-        ):
-            self._change(change, meter, total)
-        self._table.flush()  # before the journal's line, which is what to type next
-        self.journal_id = change.journal_id
-        change.say()
-
-    # -- looking --------------------------------------------------------------------------
-
-    def _parts(self) -> Iterator[list[DesiredGroup]]:
-        return parts(self._source())
-
-    def _wait(self, part: Sequence[DesiredGroup]) -> None:
         """Wait for members to leave, for all groups together up to ``--wait-empty``."""
-        if self._options.wait_seconds:
-            if self._wait_until is None:
-                self._wait_until = time.monotonic() + self._options.wait_seconds
-            names = [desired.group for desired in part]
-            wait_until_empty(self._session, names, self._wait_until, self._say_wait)
+        with self._table:
+            if self._wait_seconds:
+                until = time.monotonic() + self._wait_seconds
+                wait_until_empty(self.session, self.groups, until, self._say_wait)
+            super().run()
 
     def _say_wait(self, busy: list[GroupDescription]) -> None:
         for group in busy[:LINES]:
             said = f"Waiting until group {group.group} has no members. {members(group)}"
-            self._output.note(escape(said))
+            self.output.note(escape(said))
 
-    # -- changing -------------------------------------------------------------------------
+    def show(self, wave: list[RestoreGroup]) -> None:
+        """Add a wave to what is shown of the plan."""
+        self._preview.add(wave)
 
-    def _change(self, change: CommandChange, meter: Meter, total: int) -> None:
-        if not self._options.all_or_nothing:
-            self._change_in_parts(change, meter, total)
-            return
-        # Any change since the first look stops all of it, before the first write.
-        change.lock(desired.group for desired in self._source())
-        if any(has_failed(group) for part in self._parts() for group in self._restorer.look(part)):
-            self._only_report(is_off=True)
-            return
-        for part in self._parts():
-            self._apply(part, change, meter)
+    def preview(self) -> None:
+        """Name the groups without offsets, and report what would be done."""
+        self._preview.show_without_offsets(self.output)
+        super().preview()
 
-    def _change_in_parts(self, change: CommandChange, meter: Meter, total: int) -> None:
-        canary = Canary(self._session, self._output, total, yes=self._options.yes)
-        done = failed = 0
-        for part in canary.split(self._parts()):
-            with change.locked(desired.group for desired in part):
-                failed += self._apply(part, change, meter)
-            done += len(part)
-            if not canary.may_continue(done, failed=failed):
-                for desired in islice(self._source(), done, None):
-                    self.failed += 1
-                    self._output.failed(not_reached(desired.group), quiet=True)
-                return
+    def show_plan(self) -> None:
+        """Show totals, first rows and notes."""
+        self._preview.show_without_offsets(self.output)
+        self._preview.show(self.output, len(self.plan.groups), self.plan.offsets)
 
-    def _apply(self, part: Sequence[DesiredGroup], change: CommandChange, meter: Meter) -> int:
-        """Restore a part; return in how many groups anything failed."""
-        groups = self._restorer.restore(part, change)
-        meter.add(len(part))
-        for group in groups:
+    def question(self) -> str:
+        """Return the question."""
+        return f"Restore {counted(self.plan.offsets, 'committed offset')}?"
+
+    def report(self, wave: list[RestoreGroup]) -> None:
+        """Report the outcome of a wave."""
+        for group in wave:
             self._report(group)
-        return sum(map(has_failed, groups))
-
-    # -- reporting ------------------------------------------------------------------------
-
-    def _only_report(self, *, is_off: bool = False) -> None:
-        """Report what would be done, without doing it.
-
-        A row may be possible now that was not at the first look, when a broker did not answer. It
-        was not in the plan that was shown, so it is an error that it is not done.
-        """
-        late = []
-        for part in self._parts():
-            groups = self._restorer.look(part)
-            if is_off or not self._options.dry_run:
-                late += open_rows(*groups)
-                groups = skip(groups) if is_off else [each_open(g, _not_done) for g in groups]
-            for group in groups:
-                self._report(group)
-        if is_off and late and not self.failed:
-            self.failed += 1
-            if not self._output.errors:
-                self._output.failed(ItemError.of(NotDone(), Target()))
 
     def _report(self, group: RestoreGroup) -> None:
-        output, rows = self._output, [self._shape.row(group, row) for row in group.rows]
+        output, rows = self.output, [self._shape.row(group, row) for row in group.rows]
         if group.error is not None:
             self.failed += len(rows)
             output.note(sentence(group.error))
@@ -264,9 +181,9 @@ class Restore:
                 output.item(row, item.error)
         self._table.add(rows)
 
-
-def _not_done(row: RestoreRow) -> RestoreRow:
-    return failed(row, NotDone())
+    def finish(self, *, is_whole: bool = True) -> None:
+        """Print the rest of the table."""
+        self._table.flush()  # before the journal's line, which is what to type next
 
 
 class Preview:
@@ -274,10 +191,6 @@ class Preview:
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self.count = 0
-        """Offsets to change; the groups that have any are ``groups``."""
-        self.groups: list[str] = []
-        self.failed = 0
         self._deletions = self._unchanged = self._created = 0
         self._living: list[str] = []
         self._without_offsets: list[str] = []
@@ -289,8 +202,6 @@ class Preview:
         for group in groups:
             is_open = any(row.is_open for row in group.rows)
             description = group.reading.description
-            if is_open:
-                self.groups.append(group.group)
             self._created += is_open and description.error is not None
             if is_open and description.error is None and not description.is_empty:
                 self._living.append(group.group)
@@ -303,14 +214,12 @@ class Preview:
 
     def _add_row(self, group: RestoreGroup, row: RestoreRow) -> None:
         if row.is_open:
-            self.count += 1
             self._deletions += row.status == "would-delete"
             if len(self._rows) < LINES:
                 self._rows.append(self._shape.row(group, row))
             if row.note is not None:
                 self._note(f"{row.group}, {row.at.typed}: {row.note}.")
         elif row.error is not None:
-            self.failed += 1
             if group.error is None:
                 self._note(sentence(row.error, prefix=""))
         else:
@@ -326,15 +235,15 @@ class Preview:
             said = f"Note: nothing to restore, these groups had no committed offsets: {names}."
             output.note(escape(said))
 
-    def show(self, output: Output) -> None:
-        """Show the plan on stderr."""
-        groups = counted(len(self.groups), "group")
-        output.note(f"To restore: {counted(self.count, 'committed offset')} of {groups}.")
+    def show(self, output: Output, groups: int, offsets: int) -> None:
+        """Show the plan of so many groups and offsets on stderr."""
+        of = counted(groups, "group")
+        output.note(f"To restore: {counted(offsets, 'committed offset')} of {of}.")
         if self._deletions:
             output.note(f"{self._deletions} of them did not exist then and are deleted.")
         preview(output, shown(self._shape.columns), self._rows)
-        if self.count > len(self._rows):
-            output.note(f"… and {self.count - len(self._rows)} more.")
+        if offsets > len(self._rows):
+            output.note(f"… and {offsets - len(self._rows)} more.")
         if self._created:
             what = "group does" if self._created == 1 else "groups do"
             output.note(f"{self._created} {what} not exist and will be created.")

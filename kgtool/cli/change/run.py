@@ -31,6 +31,10 @@ class ChangeRun:
     """Whether Kafka's form, too, shows what would be done."""
     removes = False
     """Whether offsets are removed: a policy may allow that for idle groups only."""
+    undoes: str | None = None
+    """The id of the journal that is undone."""
+    journal_id: str | None = None
+    """The id of the journal, once the change is made."""
 
     def __init__(
         self,
@@ -116,7 +120,7 @@ class ChangeRun:
         total = len(self.plan.groups if is_planned else self.groups)
         go_on = go_on_after(self.session, self.output, total, yes=self.yes)
         canary = Canary(self.output.canary, total, go_on)
-        change = CommandChange(self.session, self.output)
+        change = CommandChange(self.session, self.output, undoes=self.undoes)
         try:
             with change, Meter(self.output, self.doing, total) as meter:
 
@@ -132,6 +136,7 @@ class ChangeRun:
             self.finish(is_whole=False)
             raise
         self.finish()
+        self.journal_id = change.journal_id
         change.say()
 
     # -- what a command says ---------------------------------------------------------------

@@ -6,25 +6,23 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.groups import config_plan
-from kgtool.changes.groups.config_plan import ConfigItem, Refused, compare
 from kgtool.changes.groups.configs import Configs, describe_group_configs
+from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem, GroupConfigs, Refused
+from kgtool.changes.plan_rows import failed, open_rows
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Canary, not_reached
-from kgtool.cli.change.journaled import CommandChange
+from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, name_options, open_session, positions
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
-from kgtool.client.ops import READING_SHARE, grouped, within
+from kgtool.client.ops import READING_SHARE, within
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
-from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import counted, escape, listed
 
@@ -86,15 +84,14 @@ def command(
             described = within(describe_with_type(session.cluster, groups), READING_SHARE)
             found = [_GroupConfigs(one, configs[one.group]) for one in session.run(described)]
         if alter:
-            items = [
-                _checked(one, compare(one.group, name, one.configs, value), force)
-                for one in found
-                for name, value in changes.items()
-            ]
             _say_classic(output, found)
-            alter_configs(
-                session, output, items, "Change {}?", dry_run=given["dry_run"], yes=given["yes"]
+            types = {one.group: one for one in found}
+            kind = AlterConfigs(
+                dict.fromkeys(groups, changes),
+                lambda item: _checked(types[item.group], item, force),
             )
+            dry_run, yes = given["dry_run"], given["yes"]
+            ConfigRun(session, output, kind, groups, dry_run=dry_run, yes=yes).run()
         else:
             _show(output, found, all_)
 
@@ -210,93 +207,55 @@ def _checked(found: _GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
     if item.error is not None or force or found.applies(item.name):
         return item
     kind = item.name.partition(".")[0]
-    return item.failed(
+    return failed(
+        item,
         Refused(
             f"It applies to {kind} groups, and '{found.group}' is a {found.type} group.",
             hint=f"Take {found.config_type}.… configs, or --force to set it anyway.",
-        )
+        ),
     )
 
 
-def alter_configs(
-    session: Session,
-    output: Output,
-    items: Sequence[ConfigItem],
-    question: str,
-    *,
-    dry_run: bool,
-    yes: bool,
-    undoes: str | None = None,
-) -> tuple[bool, str | None]:
-    """Let the controller check the changes; show, confirm, make and report them.
+class ConfigRun(ChangeRun):
+    """A change of configs: what it shows of the plan, and its rows."""
 
-    Return whether any failed, and the id of the journal.
+    doing = "Changing"
+    has_failed = False
 
-    :param question: ``{}`` in it becomes the number of configs.
-    :param undoes: the id of the journal that this change undoes.
-    """
-    items = session.run(config_plan.check(session.cluster, items))
-    open_ = [item for item in items if item.is_open]
-    groups = list(dict.fromkeys(item.group for item in open_))
-    journal_id = None
-    if open_ and not dry_run:
-        output.note("Configs to change:")
-        before = shown(CONFIGS_ALTER, "group name old_value new_value")
-        preview(output, before, [_change_row(item) for item in open_])
-        output.note(UNDO_NOTE_CONFIGS)
-        question = question.format(counted(len(open_), "config"))
-        confirm.ask(session, output, question, yes, groups=groups)
-        with CommandChange(session, output, undoes=undoes) as change:
-            change.lock(groups)
-            changed = _change(session, output, open_, yes, change)
-        items = [changed.get(item.key, item) for item in items]
-        journal_id = change.journal_id
-        change.say()
-    _report(output, items, dry_run)
-    if dry_run:
-        confirm.note_refusal(session, output, groups)
-    return any(item.error is not None for item in items), journal_id
+    def show(self, wave: list[GroupConfigs]) -> None:
+        """Show the configs that would be changed."""
+        rows = list(map(_change_row, open_rows(*wave)))
+        if rows and not self.dry_run:
+            self.output.note_once("Configs to change:")
+            columns = shown(CONFIGS_ALTER, "group name old_value new_value")
+            preview(self.output, columns, rows)
 
+    def show_plan(self) -> None:
+        """Say that undo takes it back."""
+        self.output.note(UNDO_NOTE_CONFIGS)
 
-def _change(
-    session: Session, output: Output, items: Sequence[ConfigItem], yes: bool, change: CommandChange
-) -> dict[tuple[str, str], ConfigItem]:
-    """Change the configs of one group after another; return the items by their keys."""
-    by_group = grouped((item.group, item) for item in items)
+    def question(self) -> str:
+        """Return the question."""
+        verb = "Change" if self.undoes is None else "Restore"
+        return f"{verb} {counted(self.plan.offsets, 'config')}?"
 
-    def make(part: list[list[ConfigItem]]) -> list[list[ConfigItem]]:
-        done = config_plan.apply(session, change, [item for group in part for item in group])
-        return list(grouped((item.group, item) for item in done).values())
+    def report(self, wave: list[GroupConfigs]) -> None:
+        """Report the outcome of a wave."""
+        items = [item for group in wave for item in group.rows]
+        rows = [_change_row(item) for item in items]
+        show_table(self.output, shown(CONFIGS_ALTER), rows)
+        for item, row in zip(items, rows, strict=True):
+            error = item.error
+            if error is not None:
+                self.has_failed = True
+                said = f"{item.name} of group '{item.group}': {error.message}"
+                error = error._replace(message=said)
+            self.output.item(row, error)
 
-    def skip(group: list[ConfigItem]) -> list[ConfigItem]:
-        error = not_reached(group[0].group)
-        return [item._replace(status="failed", error=error) for item in group]
-
-    def report(done: list[list[ConfigItem]]) -> None:
-        _report(output, [item for group in done for item in group])
-
-    canary = Canary(session, output, len(by_group), yes=yes)
-    outcomes = canary.run(
-        list(by_group.values()),
-        make,
-        skip,
-        report,
-        lambda group: any(item.error is not None for item in group),
-    )
-    return {item.key: item for group in outcomes for item in group}
-
-
-def _report(output: Output, items: Sequence[ConfigItem], dry_run: bool = False) -> None:
-    rows = [_change_row(item) for item in items]
-    show_table(output, shown(CONFIGS_ALTER), rows)
-    if dry_run and any(item.is_open for item in items):
-        output.note("Dry run: nothing was changed.")
-    for item, row in zip(items, rows, strict=True):
-        error = item.error
-        if error is not None:
-            said = f"{item.name} of group '{item.group}': {error.message}"
-            error = error._replace(message=said)
-        output.item(row, error)
+    def finish(self, *, is_whole: bool = True) -> None:
+        """Say that a dry run is one."""
+        if self.dry_run and self.plan.groups:
+            self.output.note("Dry run: nothing was changed.")
 
 
 def _change_row(item: ConfigItem) -> dict[str, Any]:

@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from kgtool import timespec
+from kgtool.changes.driver import Driver
 from kgtool.changes.restore.backup import BackupWriter, header_of
 from kgtool.changes.restore.decide import DesiredGroup, RestoreGroup, RestorePolicy, RestoreRow
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.recover import (
     Gone,
-    Recoverer,
+    RecoverOffsets,
     check_moment,
     desired_groups,
     no_trace,
     status,
 )
 from kgtool.changes.snapshot import GroupImage
-from kgtool.cli.change.restore import Restore, Shape, restore_options
+from kgtool.cli.change.restore import RestoreRun, Shape, restore_options
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection
@@ -107,13 +108,12 @@ def command(
         wanted = _wanted(gone, topics, any_left=at_ms is not None)
         if not wanted:
             return
-        restorer = Recoverer(session, options.policy, verify=options.verify)
-        restorer.gone = gone
-        if out is not None:
-            _write(output, gone, [restorer.look([one])[0] for one in wanted], session, out)
-            return
-        shape = Shape(RECOVER, lambda group, row: _row(gone, group, row))
-        Restore(session, output, options, lambda: wanted, None, restorer, shape).run()
+        with RecoverOffsets(options.policy, wanted, gone, verify=options.verify) as kind:
+            if out is not None:
+                _write(output, gone, Driver(session, kind).preview(kind.groups), session, out)
+                return
+            shape = Shape(RECOVER, lambda group, row: _row(gone, group, row))
+            RestoreRun(session, output, options, kind, shape).run()
 
 
 def _check_same(files: LogFiles, session: Session, *, force: bool) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from kgtool import timespec
-from kgtool.changes.groups import members as removal
-from kgtool.changes.groups.members import GroupRemovals, MemberChoice, MemberRemoval
-from kgtool.changes.plan_rows import skip
+from kgtool.changes.groups.members import GroupRemovals, MemberChoice, MemberRemoval, recorded
+from kgtool.changes.kinds.remove_members import RemoveMembers
+from kgtool.changes.plan_rows import open_rows
 from kgtool.changes.reset.rows import members
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Canary, rows_not_reached
-from kgtool.cli.change.journaled import CommandChange, wait_until_empty
+from kgtool.cli.change.journaled import wait_until_empty
+from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import change_options, group_arguments, open_session
-from kgtool.cli.output.errors import error_object
+from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
@@ -76,86 +75,77 @@ def command(
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
     wait = timespec.waiting_seconds(wait_empty)
     confirm.require(yes, dry_run)
+    reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
     with open_session(settings) as session:
         groups = choose_in_order(session, output, selection, MEMBERS)
-        found = _find(session, output, groups, choice)
-        names = [group.group for group in found]
-        if all_or_nothing and output.errors:
-            _report(output, skip(found))
-            return
-        if dry_run or not found:
-            _report(output, found)
-            confirm.note_refusal(session, output, names)
-            return
-        _report(output, _remove(session, output, found, yes, all_or_nothing))
-        if wait:
-            _wait(session, output, names, wait)
+        run = _RemoveRun(
+            session,
+            output,
+            RemoveMembers(choice, reason),
+            groups,
+            all_or_nothing=all_or_nothing,
+            dry_run=dry_run,
+            yes=yes,
+        )
+        run.run()
+        if wait and run.is_changed:
+            _wait(session, output, list(run.plan.groups), wait)
 
 
-def _find(
-    session: Session, output: Output, names: Sequence[str], choice: MemberChoice
-) -> list[GroupRemovals]:
-    """Describe the groups; report failures, and return the groups with members to remove."""
-    found = []
-    unique = list(dict.fromkeys(names))
-    for group in session.run(removal.plan_removals(session.cluster, unique, choice)):
-        description = group.description
-        if group.error is not None:
-            output.failed(group.error, row=_empty(description, group.error))
-            continue
-        for error in removal.missing(description, choice):
-            output.failed(error, row=_empty(description, error))
-        if group.rows:
-            found.append(group)
-        elif choice.all_members:
-            output.done += 1
-            output.note(f"Group {escape(group.group)} has no members.")
-    return found
+class _RemoveRun(ChangeRun):
+    doing = "Removing"
+    is_changed = False
+
+    def show(self, wave: list[GroupRemovals]) -> None:
+        output = self.output
+        for error in _errors(wave):
+            output.note(sentence(error))
+        for group in wave:
+            if not group.rows and group.error is None:
+                output.done += 1
+                output.note(f"Group {escape(group.group)} has no members.")
+        rows = list(map(_row, open_rows(*wave)))
+        if rows and not self.dry_run:
+            output.note_once("Members to remove:")
+            preview(output, shown(MEMBERS)[:-1], rows)
+
+    def show_plan(self) -> None:
+        self.output.note(NO_UNDO)
+
+    def question(self) -> str:
+        return f"Remove {counted(self.plan.offsets, 'member')}?"
+
+    def change(self, *, is_planned: bool = True) -> None:
+        self.is_changed = True
+        super().change(is_planned=is_planned)
+
+    def report(self, wave: list[GroupRemovals]) -> None:
+        output = self.output
+        show_table(
+            output, shown(MEMBERS), [_row(row) for g in wave for row in g.rows if row.member]
+        )
+        for group in wave:
+            if group.error is not None:
+                output.failed(group.error, row=_empty(group.description, group.error), quiet=True)
+            for row in group.rows:
+                if row.member is not None:
+                    output.item(_row(row), row.error)
+                elif row.error is not None:
+                    output.failed(row.error, row=_empty(group.description, row.error), quiet=True)
+
+
+def _errors(wave: list[GroupRemovals]) -> list[ItemError]:
+    """Return what can't be done."""
+    found = (error for group in wave for error in (group.error, *(r.error for r in group.rows)))
+    return [error for error in found if error is not None]
 
 
 def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
     return {"group": description.group, "status": "failed", "error": error_object(error)}
 
 
-def _remove(
-    session: Session,
-    output: Output,
-    found: Sequence[GroupRemovals],
-    yes: bool,
-    all_or_nothing: bool,
-) -> list[GroupRemovals]:
-    rows = [_row(row) for group in found for row in group.rows]
-    names = [group.group for group in found]
-    output.note("Members to remove:")
-    preview(output, shown(MEMBERS)[:-1], rows)
-    output.note(NO_UNDO)
-    confirm.ask(session, output, f"Remove {counted(len(rows), 'member')}?", yes, groups=names)
-    reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
-    canary = Canary(session, output, len(found), yes=yes)
-    with CommandChange(session, output) as change:
-
-        def remove(part: list[GroupRemovals]) -> list[GroupRemovals]:
-            removing = removal.journaled_removals(
-                session.cluster, change, part, reason, all_or_nothing=all_or_nothing
-            )
-            return session.run(removing)
-
-        change.lock(names)
-        removed = canary.run(found, remove, rows_not_reached, lambda done: _report(output, done))
-    change.say()
-    return removed
-
-
 def _row(row: MemberRemoval) -> dict[str, Any]:
-    return build_row(row, MEMBERS, **removal.recorded(row.group, row.member))
-
-
-def _report(output: Output, groups: Sequence[GroupRemovals]) -> None:
-    removals = [row for group in groups for row in group.rows]
-    rows = list(map(_row, removals))
-    show_table(output, shown(MEMBERS), rows)
-    for row, item in zip(rows, removals, strict=True):
-        output.item(row, item.error)
+    return build_row(row, MEMBERS, **recorded(row))
 
 
 def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kgtool.changes.kinds.restore_offsets import RestoreOffsets
 from kgtool.changes.restore import translate
 from kgtool.changes.restore.backup import (
     Backup,
@@ -16,10 +16,10 @@ from kgtool.changes.restore.backup import (
     mapping,
     open_backup,
 )
-from kgtool.changes.restore.decide import DesiredGroup, RestorePolicy
+from kgtool.changes.restore.decide import RestorePolicy
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
-from kgtool.cli.change.restore import Restore, restore_options
+from kgtool.cli.change.restore import RestoreRun, restore_options
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, name_test
@@ -99,13 +99,13 @@ def command(
         elif checkpoints is not None:
             translator = Translator(translate.by_checkpoints(session, checkpoints), output.failed)
 
-        def source() -> Iterable[DesiredGroup]:
-            found = desired_groups(backup, selecting)
-            return found if translator is None else translator.translate(found)
-
-        restore = Restore(session, output, options, source)
-        restore.run()
-    if not restore.done and not restore.failed and not output.errors:
+        desired = desired_groups(backup, selecting)
+        if translator is not None:
+            desired = translator.translate(desired)
+        with RestoreOffsets(policy, desired, verify=options.verify) as kind:
+            run = RestoreRun(session, output, options, kind)
+            run.run()
+    if not run.done and not run.failed and not output.errors:
         output.note("The file has no offsets for this selection: there is nothing to restore.")
 
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import click
 
-from kgtool.changes.groups.config_plan import ConfigItem
 from kgtool.changes.journal import history
 from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.remote_copy import RemoteCopy, fetch
+from kgtool.changes.kinds.restore_offsets import RestoreOffsets
 from kgtool.changes.restore.decide import RestorePolicy
 from kgtool.changes.restore.from_journal import (
     check,
     desired_groups,
+    earlier_configs,
     mark_undone,
     not_covered,
-    plan_configs,
 )
 from kgtool.cli.change.journaled import journal_folder
-from kgtool.cli.change.restore import Restore, RestoreOptions, restore_options
+from kgtool.cli.change.restore import RestoreOptions, RestoreRun, restore_options
 from kgtool.cli.commands import history as history_command
-from kgtool.cli.commands.configs import alter_configs
+from kgtool.cli.commands.configs import ConfigRun
 from kgtool.cli.options.declare import FILE, added, declare, flag, option
 from kgtool.cli.options.shared import (
     all_or_nothing_option,
@@ -38,7 +38,7 @@ from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
-from kgtool.errors import NotDone, UsageError
+from kgtool.errors import UsageError
 from kgtool.held import hold
 from kgtool.net.session import Session
 from kgtool.text import escape, moment
@@ -128,12 +128,6 @@ def _run(
             output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
 
 
-def _as_agreed(item: ConfigItem, options: RestoreOptions) -> ConfigItem:
-    if options.only is None or options.only.get(item.key) == (item.old, item.new):
-        return item
-    return item.failed(NotDone()) if item.is_open else item
-
-
 def _where(entry: history.JournalEntry | None) -> Settings:
     """Return the settings of the change that the journal is of, with the options that were given.
 
@@ -176,23 +170,27 @@ def _undo(
         output.note(escape(warning))
     if history.is_about_configs(entry.file):
         output.begin(CONFIGS_ALTER, session.cluster_id)
-        changes = history.changed_configs(entry.file)
-        items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
-        items = [_as_agreed(item, options) for item in items]
-        has_failed, journal_id = alter_configs(
+        changes, force = history.changed_configs(entry.file), options.policy.force
+        altering = earlier_configs(changes, force=force, only=options.only)
+        configs = ConfigRun(
             session,
             output,
-            items,
-            "Restore {}?",
+            altering,
+            list(altering.wanted),
+            all_or_nothing=options.all_or_nothing,
             dry_run=options.dry_run,
             yes=options.yes,
-            undoes=entry.id,
         )
+        configs.undoes = entry.id
+        configs.run()
+        has_failed, journal_id = configs.has_failed, configs.journal_id
     else:
-        restore = Restore(session, output, options, lambda: desired_groups(entry.file), entry.id)
-        restore.run()
-        has_failed, journal_id = restore.failed > 0, restore.journal_id
-        if not restore.done and not has_failed:
+        desired = desired_groups(entry.file)
+        with RestoreOffsets(options.policy, desired, only=options.only) as kind:
+            run = RestoreRun(session, output, options, kind, undoes=entry.id)
+            run.run()
+        has_failed, journal_id = run.failed > 0, run.journal_id
+        if not run.done and not has_failed:
             output.note("There is nothing to restore.")
     if not (options.dry_run or has_failed or lost):
         mark_undone(entry, journal_id, now_ms(), output.note)
