@@ -21,10 +21,11 @@ _kgtool_options() {
             --to-latest --to-earliest --export --execute --force -v --verbose --offsets \
             --members --all-topics -A --all-groups --reset-offsets --delete-offsets \
             --delete --describe --list --lagging --lag --by --time-lag --loses-within \
-            --expiry --read-committed --totals --columns --sort --limit --no-headers -w \
-            --watch --prometheus -y --yes --confirm --reason --journal-copy -n --dry-run \
-            --canary --max-groups -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help --version ;;
+            --rates --over --expiry --read-committed --totals --columns --sort --limit \
+            --no-headers -w --watch --prometheus -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help \
+            --version ;;
         "list") _kgtool_lines \
             --state --type -g --group --match --regex --exclude --expiring-within \
             --columns --sort --limit --no-headers -q --quiet -b --bootstrap-server \
@@ -32,15 +33,17 @@ _kgtool_options() {
         "lag") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --type --offsets \
             --members --topology --state -v --verbose -t --topic --lagging --lag --by \
-            --time-lag --loses-within --expiry --read-committed --totals --columns \
-            --sort --limit --no-headers -w --watch --prometheus -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --time-lag --loses-within --rates --over --expiry --read-committed --totals \
+            --columns --sort --limit --no-headers -w --watch --prometheus -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "describe") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --type --offsets \
             --members --topology --state -v --verbose -t --topic --lagging --lag --by \
-            --time-lag --loses-within --expiry --read-committed --totals --columns \
-            --sort --limit --no-headers -w --watch --prometheus -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --time-lag --loses-within --rates --over --expiry --read-committed --totals \
+            --columns --sort --limit --no-headers -w --watch --prometheus -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "doctor") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --within \
             --fail-on --ignore --findings -b --bootstrap-server --command-config \
@@ -201,8 +204,8 @@ _kgtool_kind() {
         " --type") kind="?list" choices="consumer classic" ;;
         " --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         " --from-file") kind="any" ;;
-        " --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        " --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        " --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        " --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "list --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance NotReady" ;;
         "list --type") kind="?list" choices="consumer classic share streams" ;;
         "list --columns") kind="list" choices="group type state protocol_type coordinator expiring_offsets expires_at_ms rule" ;;
@@ -210,13 +213,13 @@ _kgtool_kind() {
         "list ") kind="groups" ;;
         "lag --type") kind="list" choices="consumer classic" ;;
         "lag --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "lag ") kind="groups" ;;
         "describe --type") kind="list" choices="consumer classic" ;;
         "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment subscribed_topics subscribed_regex assignor rack upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe ") kind="groups" ;;
         "doctor --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "doctor --type") kind="list" choices="consumer classic" ;;
@@ -288,6 +291,7 @@ _kgtool_kind() {
         --lag) [[ -n $kind ]] || kind="any" ;;
         --by) [[ -n $kind ]] || kind="words" choices="group topic partition" ;;
         --loses-within) [[ -n $kind ]] || kind="any" ;;
+        --over) [[ -n $kind ]] || kind="any" ;;
         --limit) [[ -n $kind ]] || kind="any" ;;
         -w|--watch) [[ -n $kind ]] || kind="?any" ;;
         --prometheus) [[ -n $kind ]] || kind="files" ;;

@@ -115,6 +115,7 @@ def duration(ms: int) -> str:
 
 
 _LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown", "max_lag"}
+_LARGEST_FIRST |= {"in_per_s", "out_per_s", "eta_ms"}
 
 
 def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]:

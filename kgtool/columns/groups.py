@@ -87,6 +87,38 @@ def _topics(row: Row) -> str | None:
     return None if topics is None else ", ".join(topics)
 
 
+def _rate(rate: float) -> str:
+    return f"{rate:.0f}" if abs(rate) >= 10 else f"{rate:.2g}"
+
+
+def _eta(row: Row) -> str | None:
+    """Return the cell of ETA; ``-``: nothing is left to read, or it is not known."""
+    if row.get("stuck_since_ms") is not None:
+        return "stuck"
+    if row.get("eta_ms") is not None:
+        return duration(row["eta_ms"]) if row["eta_ms"] else None
+    produced, consumed = row.get("in_per_s"), row.get("out_per_s")
+    if produced is None or consumed is None or not row.get("lag") or consumed > produced:
+        return None
+    return "falling behind" if consumed < produced else "never"
+
+
+RATES = (
+    Column("in_per_s", "IN/S", text=written("in_per_s", _rate), json="number?"),
+    Column("out_per_s", "OUT/S", text=written("out_per_s", _rate), json="number?"),
+    Column("eta_ms", "ETA", text=_eta, json="integer?"),
+)
+STUCK = Column(
+    "stuck_since_ms",
+    "STUCK-SINCE",
+    text=written("stuck_since_ms", moment),
+    spare=9,
+    json="integer?",
+)
+FIRST_RATES = (*RATES, STUCK)
+"""Of ``--rates``; ``--watch`` has the first three."""
+
+
 OFFSETS = (
     GROUP,
     TOPIC,
@@ -130,10 +162,10 @@ EXPIRY = (
     RULE,
 )
 OFFSETS_TEXT = shown(
-    (*OFFSETS, STABLE_END, *EXPIRY),
+    (*OFFSETS, STABLE_END, *EXPIRY, *FIRST_RATES),
     "group topic partition leader_epoch current_offset log_start_offset log_end_offset "
-    "last_stable_offset lag readable lag_ms lost_at_ms metadata member_id host client_id "
-    "subscribed status committed_at_ms expires_at_ms rule",
+    "last_stable_offset lag readable lag_ms lost_at_ms in_per_s out_per_s eta_ms stuck_since_ms "
+    "metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule",
 )
 """In the order of Kafka's table."""
 MEMBERS = (
@@ -179,9 +211,9 @@ TOTALS = (
     TIME_LAG,
 )
 _SUMS = (
-    Column("partitions", "PARTITIONS", json="integer"),
+    Column("partitions", "PARTITIONS", spare=2, json="integer"),
     Column("lag", "LAG", LAG, json="integer"),
-    Column("max_lag", "MAX-LAG", LAG, json="integer?"),
+    Column("max_lag", "MAX-LAG", LAG, spare=3, json="integer?"),
     TIME_LAG,
 )
 BY_GROUP = (
@@ -192,29 +224,10 @@ BY_GROUP = (
     LOST_AT,
 )
 """Also the first view of ``lag``."""
+BY_GROUP_TEXT = (*BY_GROUP, *FIRST_RATES)
 BY_TOPIC = (TOPIC, *_SUMS)
 CHANGE = Column("change", "CHANGE", NAME)
 """Of ``--watch``."""
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:.0f}" if abs(rate) >= 10 else f"{rate:g}"
-
-
-def _catch_up(row: Row) -> str | None:
-    if row.get("catch_up_ms") is not None:
-        return duration(row["catch_up_ms"]) if row["catch_up_ms"] else None
-    produced, consumed = row.get("in_per_s"), row.get("out_per_s")
-    if produced is None or consumed is None or not row.get("lag"):
-        return None
-    return "falling behind" if consumed < produced else "never"
-
-
-RATES = (
-    Column("in_per_s", "IN/S", text=written("in_per_s", _rate), json="number?"),
-    Column("out_per_s", "OUT/S", text=written("out_per_s", _rate), json="number?"),
-    Column("catch_up_ms", "CATCH-UP", text=_catch_up, json="integer?"),
-)
 
 # -- share and streams groups ---------------------------------------------------------------------
 

@@ -23,11 +23,12 @@ class Results(NamedTuple):
 
 
 _OFFSETS = {
-    f"offsets{name}": (*first, *middle, *last)
+    f"offsets{name}": (*first, *middle, *last, *rates)
     for kind, first in (("", groups.OFFSETS), ("-of-other-types", groups.OTHER_OFFSETS))
     for stable, middle in (("", ()), ("-read-committed", (groups.STABLE_END,)))
     for expiry, last in (("", ()), ("-expiry", groups.EXPIRY))
-    for name in [kind + stable + expiry]
+    for moving, rates in (("", ()), ("-rates", groups.FIRST_RATES))
+    for name in [kind + stable + expiry + moving]
 }
 _DESCRIBE = Results(
     {
@@ -39,13 +40,14 @@ _DESCRIBE = Results(
         "topology": groups.TOPOLOGY,
         "totals": groups.TOTALS,
         "by-group": groups.BY_GROUP,
+        "by-group-rates": groups.BY_GROUP_TEXT,
         "by-topic": groups.BY_TOPIC,
     },
     # The last of two with the same key applies: the one that may be null.
     chosen=sorted(
         (
             *(*groups.OFFSETS_TEXT, *groups.MEMBERS, *groups.STATE, *groups.TOTALS),
-            *(*groups.BY_GROUP, *groups.TOPOLOGY),
+            *(*groups.BY_GROUP_TEXT, *groups.TOPOLOGY),
         ),
         key=lambda column: column.json.endswith("?"),
     ),

@@ -36,10 +36,10 @@ _WORDS = """
     dry-run exclude execute expiring-within expiry export force from from-file generated group
     hex idle instance-id join journal-copy lag lagging like limit list loses-within map-group
     map-topic match max-groups member-id members no-color no-create no-headers no-rebuild
-    no-verify offsets orphaned other-cluster out output overwrite prometheus rate read-committed
-    reason regex reset-offsets schema shift-by skip-activity-check sort state time-lag timeout
-    times-from to to-current to-datetime to-earliest to-latest to-offset topic totals type
-    unsubscribed validate-regex verbose verify version wait-empty watch yes
+    no-verify offsets orphaned other-cluster out output over overwrite prometheus rate
+    rates read-committed reason regex reset-offsets schema shift-by skip-activity-check sort
+    state time-lag timeout times-from to to-current to-datetime to-earliest to-latest to-offset
+    topic totals type unsubscribed validate-regex verbose verify version wait-empty watch yes
 """
 OLD_OPTIONS = frozenset(f"--{old}" for old, new in renamed.OPTIONS.items() if new in _WORDS.split())
 OPTIONS = frozenset(f"--{word}" for word in _WORDS.split()) | OLD_OPTIONS

@@ -114,6 +114,7 @@ READS = (
             _TOPICS,
             Param("lagging", "Only partitions with lag.", "flag"),
             Param("time_lag", "Also the age of the first unread record, in ms.", "flag"),
+            Param("rates", "Also records per second in and out, and stuck since when.", "flag"),
             Param("expiry", "Also when it was committed and when it expires.", "flag"),
         ),
     ),

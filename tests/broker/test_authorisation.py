@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -472,3 +474,34 @@ def test_a_policy_may_refuse_what_undo_may_not_cover(
     assert name in clients.group_ids(here.bootstrap)
     monkeypatch.delenv("KGTOOL_POLICY")
     assert here.run("--delete", "--group", name).status == 0
+
+
+def test_rates_without_the_log_are_of_two_looks(here: Guarded, outcome: Outcome) -> None:
+    """What comes is still told by ListOffsets; what is read by two looks, and it says so."""
+    with outcome(TABLE, "lag --rates, without READ on the log", "outcome") as cell:
+        group = here.group("DESCRIBE", offsets=False)
+        clients.commit(here.bootstrap, group, {(here.seen, 0): 0})
+        is_over = threading.Event()
+
+        def read_on() -> None:
+            for offset in itertools.cycle((5, 4)):
+                if is_over.wait(0.1):
+                    return
+                clients.commit(here.bootstrap, group, {(here.seen, 0): offset})
+
+        reader = threading.Thread(target=read_on)
+        clients.commit(here.bootstrap, group, {(here.seen, 0): 1})
+        starts = threading.Timer(3, reader.start)
+        starts.start()
+        result = here.run("lag", group, "--rates", "--by", "group")
+        is_over.set()
+        starts.join()
+        reader.join()
+        (row,) = result.json["results"]
+        assert result.status == 0
+        assert row["in_per_s"] == pytest.approx(5 / 600, abs=0.001)
+        assert row["out_per_s"] in (3 / 5, 4 / 5)
+        assert row["stuck_since_ms"] is None
+        assert f"READ on topic {LOG}" in result.err
+        assert "OUT/S of 1 group is from two looks, 5 s apart" in result.err
+        cell.says("two looks, and says so")

@@ -13,6 +13,7 @@ import pytest
 from kgtool import changes, queries
 from kgtool.changes.driver import Before
 from kgtool.changes.journal.change import Change
+from kgtool.queries.offsets.rates import Rates
 from tests.cli.fake import FakeSession, Unreachable
 from tests.cli.run import Result, call
 
@@ -66,6 +67,8 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(
         "kgtool.queries.groups.list.mark_unlisted", lambda described, _kinds: described
     )
+    # Nor how fast anything moves.
+    monkeypatch.setattr("kgtool.cli.describe.watch.find_rates", lambda *_, **__: Rates({}, {}))
 
     def use(**results: Any) -> None:
         for name, result in results.items():

@@ -635,7 +635,7 @@ class TestRates:
         return {"p": 0, "current_offset": offset, "log_end_offset": end, "lag": lag}
 
     @pytest.mark.parametrize(
-        ("old", "new", "came", "went", "catch_up_ms", "cell"),
+        ("old", "new", "came", "went", "left_ms", "cell"),
         [
             ((0, 100), (50, 110), 1.0, 5.0, 15_000, "15s"),
             ((0, 100), (10, 200), 10.0, 1.0, None, "falling behind"),
@@ -645,13 +645,13 @@ class TestRates:
         ],
     )
     def test_two_looks(
-        self, old: Any, new: Any, came: Any, went: Any, catch_up_ms: Any, cell: str
+        self, old: Any, new: Any, came: Any, went: Any, left_ms: Any, cell: str
     ) -> None:
         rates = Rates(["p"])
         (first,) = rates.add([self._row(*old)], at=100.0)
-        assert (first["in_per_s"], first["out_per_s"], first["catch_up_ms"]) == (None, None, None)
+        assert (first["in_per_s"], first["out_per_s"], first["eta_ms"]) == (None, None, None)
         (row,) = rates.add([self._row(*new)], at=110.0)
-        assert (row["in_per_s"], row["out_per_s"], row["catch_up_ms"]) == (came, went, catch_up_ms)
+        assert (row["in_per_s"], row["out_per_s"], row["eta_ms"]) == (came, went, left_ms)
         assert RATES[2].cell(row) == cell
 
     def test_they_are_of_the_last_half_minute(self) -> None:

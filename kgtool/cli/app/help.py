@@ -26,8 +26,8 @@ COMMON = (
 SECTIONS = {
     "Which groups": "group all_groups match regex exclude state type_",
     "Which offsets": "topic topics all_topics lagging lag",
-    "What to show": "view states verbose by time_lag loses_within expiry read_committed totals "
-    "columns sort limit no_headers watch prometheus",
+    "What to show": "view states verbose by time_lag loses_within rates over expiry read_committed "
+    "totals columns sort limit no_headers watch prometheus",
     "Where to (one of these)": "to to_earliest to_latest to_current to_offset shift_by to_datetime "
     "by_duration from_file like",
     "How to do it": "execute export create wait_empty force yes dry_run",

@@ -75,6 +75,8 @@ VIEW_OPTIONS = {
     "--by group|topic|partition": "One row for each: partitions, lag, largest lag.",
     "--time-lag": "Also the age of the first unread record.",
     "--loses-within TIME": "Only where unread records are lost that soon.",
+    "--rates": "Also records per second in and out, time to catch up, and stuck since when.",
+    "--over TIME": "With --rates: their averages over this time (default: 10m).",
     "--expiry": "When each offset was committed, when it expires, and by which rule.",
     "--read-committed": "Lag to the last stable offset (read_committed).",
     "--totals": "Sums per group and topic instead of partitions.",

@@ -15,6 +15,7 @@ from kgtool.errors import UsageError
     "kgtool lag",
     "kgtool lag billing",
     "kgtool lag --lag '>1000' --time-lag",
+    "kgtool lag --rates --over 1h",
     "kgtool lag --by partition 'payments-*' --limit 20",
     "kgtool lag --watch",
 )

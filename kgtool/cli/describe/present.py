@@ -42,7 +42,7 @@ class Presenter:
             self._rows += group.rows()
         elif self.output.is_text:
             self._show_table(group)
-        elif self.view.name == "offsets" and not (self.view.read_committed or self.view.expiry):
+        elif self.view.name == "offsets" and self.view.has_plain_rows:
             self.output.records(list(map(offset_values, group.shown)))
         else:
             for row in group.rows():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kgtool.cli.describe import expiry
+from kgtool.cli.describe import expiry, rates
 from kgtool.cli.describe.sums import sum_of
 from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Chosen, Selection, choose
@@ -14,7 +14,7 @@ from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns import Row, keys, pick
-from kgtool.columns.groups import BY_GROUP, OFFSETS
+from kgtool.columns.groups import BY_GROUP, BY_GROUP_TEXT, OFFSETS
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
@@ -45,6 +45,7 @@ class DescribedGroup:
             self.shown = [record for record in records if view.shows(record)]
         self._make_row = make_row
         self._is_summed = view is not None and view.by == "group"
+        self._has_rates = view is not None and view.rates_over_ms is not None
 
     def rows(self, *, hidden_too: bool = False) -> Sequence[Row]:
         """Return the rows that the view shows (``--by group``: their sum), or all."""
@@ -54,6 +55,8 @@ class DescribedGroup:
             return rows
         about = {"group": self.description.group, "state": self.description.state}
         sums = sum_of(rows, **about, members=len(self.description.members))
+        if self._has_rates:
+            return [pick(sums | rates.sum_of(rows), BY_GROUP_TEXT)]
         return [pick(sums, BY_GROUP)]
 
 
@@ -98,9 +101,11 @@ def _offsets(
     from kgtool.queries.offsets.describe import describe_offsets
 
     expiries: Expiries = {}
+    moving: rates.Rates = {}
+    is_read_later = view.expiry or view.rates_over_ms is not None
 
     def emit(group: GroupOffsets) -> None:
-        make_row = partial(offset_row, view=view, expiries=expiries)
+        make_row = partial(offset_row, view=view, expiries=expiries, moving=moving)
         show(DescribedGroup(group.description, group.errors, group.rows, make_row, view))
 
     when_known = _in_order(chosen.groups, emit) if ordered else emit
@@ -109,28 +114,36 @@ def _offsets(
             session.cluster,
             chosen.groups,
             list(view.topics) or None,
-            None if view.expiry else when_known,
+            None if is_read_later else when_known,
             kinds=chosen.kinds,
             committed=view.read_committed,
             clock=now_ms if view.time_lag else None,
             whole=not view.kafka_form,
-            share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
+            share=READING_SHARE if is_read_later else 1.0,
         )
     )
-    if view.expiry:  # the logs are read once for all groups
+    if not is_read_later:
+        return
+    # The logs are read once for all groups.
+    if view.expiry:
         expiries.update(expiry.of_groups(session, output, everything))
-        for group in everything:
-            emit(group)
+    if view.rates_over_ms is not None:
+        moving = rates.find(session, output, everything, view.rates_over_ms)
+    for group in everything:
+        emit(group)
 
 
-def offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:
+def offset_row(
+    row: OffsetRow, view: View, expiries: Expiries, moving: rates.Rates
+) -> dict[str, Any]:
     """Return a row of ``describe --offsets`` with what the view's options add."""
     fields = dict(zip(keys(OFFSETS), rows.offset_values(row), strict=True))
     if view.read_committed:
         fields["last_stable_offset"] = row.last_stable_offset
     if view.expiry:
-        at = TopicPartition(row.topic, row.partition)
-        fields.update(expiry.as_row(expiries.get((row.group, at))))
+        fields.update(expiry.as_row(expiries.get((row.group, row.topic_partition))))
+    if view.rates_over_ms is not None:
+        fields.update(rates.as_row(moving.get((row.group, row.topic_partition))))
     return fields
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kgtool.cli.describe import epochs, expiry
+from kgtool.cli.describe import epochs, expiry, rates
 from kgtool.cli.describe.present import arrange, write_table
 from kgtool.cli.describe.query import DescribedGroup, offset_row
 from kgtool.cli.describe.view import View
@@ -106,10 +106,14 @@ def _query_offsets(
 ) -> list[DescribedGroup]:
     everything = session.run(queries.describe_other_offsets(session.cluster, others))
     expiries = expiry.of_groups(session, output, everything) if view.expiry else {}
+    moving: rates.Rates = {}
+    if view.rates_over_ms is not None:  # share groups don't commit
+        streams = [one for one in everything if one.description.type == "streams"]
+        moving = rates.find(session, output, streams, view.rates_over_ms)
 
     def as_row(row: OffsetRow, kind: str | None) -> Row:
         start = row.current_offset if kind == "share" else None
-        return offset_row(row, view, expiries) | {"type": kind, "start_offset": start}
+        return offset_row(row, view, expiries, moving) | {"type": kind, "start_offset": start}
 
     return [
         DescribedGroup(

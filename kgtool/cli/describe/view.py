@@ -18,7 +18,7 @@ _TABLES = {
     "members": groups.MEMBERS,
     "state": groups.STATE,
     "totals": groups.TOTALS,
-    "by group": groups.BY_GROUP,
+    "by group": groups.BY_GROUP_TEXT,
     "by topic": groups.BY_TOPIC,
     "topology": groups.TOPOLOGY,
 }
@@ -31,12 +31,7 @@ _OTHER_TABLES = {
     ("streams", "state"): groups.OTHER_STATES,
     ("streams", "topology"): groups.TOPOLOGY_TEXT,
 }
-_ROWS = {
-    "offsets": groups.OFFSETS,
-    "members": groups.MEMBERS,
-    "state": groups.STATE,
-    "topology": groups.TOPOLOGY,
-}
+_ROWS = {**_TABLES, "offsets": groups.OFFSETS, "by group": groups.BY_GROUP}
 _VERBOSE = {
     "leader_epoch",
     "group_epoch",
@@ -53,6 +48,9 @@ _WHERE_KNOWN = {"group_instance_id", "upgraded", "topology_epoch", *groups.SUBSC
 """Columns that are shown where any row has a value."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
 """Columns that only ``--columns`` shows."""
+_RATE_KEYS = columns_of.keys(groups.FIRST_RATES)
+RATES_OVER_MS = 600_000
+"""What rates are averages of, without ``--over``."""
 _IDENTITY = ("group", "topic", "partition", "consumer_id")
 """Columns that identify a row, where its table has them."""
 _RANGE = re.compile(r"\s*(>=|<=|>|<|=)\s*(\d{1,19})\s*", re.ASCII)
@@ -92,6 +90,8 @@ class View(NamedTuple):
     time_lag: bool = False
     loses_within_ms: int | None = None
     """Only where unread records go within this span."""
+    rates_over_ms: int | None = None
+    """Rates of this time are shown; None: none."""
     read_committed: bool = False
     expiry: bool = False
     totals: bool = False
@@ -140,7 +140,13 @@ class View(NamedTuple):
     def is_kafka_table(self) -> bool:
         """Whether the tables are those of Kafka's tool, byte for byte."""
         own = self.columns or self.sort or self.time_lag or self.read_committed or self.is_summed
-        return self.kafka_form and not (own or self.expiry or self.is_cut) and self.watch is None
+        own = own or self.expiry or self.is_cut or self.rates_over_ms is not None
+        return self.kafka_form and not own and self.watch is None
+
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether rows of offsets have only the columns that they always have."""
+        return not (self.read_committed or self.expiry or self.rates_over_ms)
 
     @property
     def is_summed(self) -> bool:
@@ -164,11 +170,11 @@ class View(NamedTuple):
         """The keys of the rows of the machine formats."""
         if self.columns:
             return columns_of.keys(self.columns)
-        if self.is_summed:
-            return columns_of.keys(_TABLES[self.table])
-        keys = columns_of.keys(_ROWS[self.name])
-        keys = (*keys, "last_stable_offset") if self.read_committed else keys
-        return (*keys, *groups.EXPIRY_KEYS) if self.expiry else keys
+        keys = columns_of.keys(_ROWS[self.table])
+        if not self.is_summed:
+            keys = (*keys, "last_stable_offset") if self.read_committed else keys
+            keys = (*keys, *groups.EXPIRY_KEYS) if self.expiry else keys
+        return (*keys, *_RATE_KEYS) if self.rates_over_ms else keys
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -185,7 +191,7 @@ class View(NamedTuple):
             return list(self.columns)
         known = _TABLES[self.table]
         if kind and not self.is_summed:
-            known = (*_OTHER_TABLES[kind, self.name], *groups.EXPIRY)
+            known = (*_OTHER_TABLES[kind, self.name], *groups.EXPIRY, *groups.FIRST_RATES)
         shown = [column for column in known if self._is_shown(column.key, kind, found)]
         if self.name == "state" and not (kind or self.kafka_form):
             shown.insert(1, groups.STATE_TYPE)
@@ -207,6 +213,7 @@ class View(NamedTuple):
             "status": not self.kafka_form,
             "readable": not self.kafka_form and any(map(_has_less, found)),
             **dict.fromkeys(groups.EXPIRY_KEYS, self.expiry),
+            **dict.fromkeys(_RATE_KEYS, bool(self.rates_over_ms)),
         }
         return by_option.get(key, True)
 
@@ -237,6 +244,7 @@ def build_view(
         by,
         given["time_lag"] or given["loses_within"] is not None,
         given["loses_within"],
+        (given["over"] or RATES_OVER_MS) if given["rates"] else None,
         given["read_committed"],
         given["expiry"],
         given["totals"],
@@ -249,10 +257,12 @@ def build_view(
         kafka_form,
     )
     asked = {column.key for column in (*view.columns, *([view.sort.column] if view.sort else ()))}
+    asks_rates = view.rates_over_ms is None and not asked.isdisjoint(_RATE_KEYS)
     return view._replace(
         time_lag=view.time_lag or not asked.isdisjoint(("lag_ms", "lost_at_ms")),
         read_committed=view.read_committed or "last_stable_offset" in asked,
         expiry=view.expiry or not asked.isdisjoint(groups.EXPIRY_KEYS),
+        rates_over_ms=RATES_OVER_MS if asks_rates else view.rates_over_ms,
     )
 
 
@@ -262,6 +272,8 @@ _OF_OFFSETS = (
     "by",
     "time_lag",
     "loses_within",
+    "rates",
+    "over",
     "read_committed",
     "expiry",
     "totals",
@@ -284,7 +296,11 @@ def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> 
     sums = [f"--{option}" for option in ("totals", "by") if given[option]]
     if len(sums) > 1:
         raise UsageError("--totals and --by exclude each other.")
-    if given["loses_within"] is not None and (given["totals"] or given["by"] == "topic"):
-        raise UsageError("--loses-within is about groups or partitions: --by group|partition.")
+    for key in ("loses_within", "rates"):
+        if given[key] and (given["totals"] or given["by"] == "topic"):
+            option = f"--{key.replace('_', '-')}"
+            raise UsageError(f"{option} is about groups or partitions: --by group|partition.")
+    if given["over"] and not given["rates"]:
+        raise UsageError("--over is the time that --rates are averages of: add --rates.")
     if given["expiry"] and sums:
         raise UsageError(f"--expiry is about single partitions: leave out {sums[0]}.")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from io import StringIO
 from typing import Any
 
@@ -27,9 +28,10 @@ from kgtool.clock import now_ms
 from kgtool.columns import Column, Row
 from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
-from kgtool.model import ItemError, Target
+from kgtool.model import GroupOffsets, ItemError, Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.cluster.topics import refresh, topic_sizes
+from kgtool.queries.offsets.rates import Key, Rate, eta_ms, find_rates, per_s
 from kgtool.text import counted, moment
 from kgtool.timespec import LONGEST_WAIT_MS
 
@@ -47,8 +49,8 @@ class Rates:
     def add(self, rows: Sequence[Row], at: float | None = None) -> list[dict[str, Any]]:
         """Add the rows of time ``at`` (in s, by default now); return them with their rates.
 
-        ``in_per_s`` and ``out_per_s`` are offsets, ``catch_up_ms`` is the time until the end of the
-        log is reached at these rates; None: unknown, or never.
+        ``in_per_s`` and ``out_per_s`` are offsets, ``eta_ms`` is the time until the end of the log
+        is reached at these rates; None: unknown, or never.
         """
         at = time.monotonic() if at is None else at
         by_identity = {tuple(row[key] for key in self._identity): row for row in rows}
@@ -58,28 +60,37 @@ class Rates:
         self._history.append((at, by_identity))
         return found
 
+    def begin(
+        self, rows: Sequence[Row], known: Mapping[Key, Rate], at: float | None = None
+    ) -> None:
+        """Begin with the known rates of the time before ``at``, as if there had been looks."""
+        at = time.monotonic() if at is None else at
+        for ago in range(int(WINDOW_S), 0, -5):
+            looks: dict[tuple[Any, ...], Row] = {}
+            for row in rows if known else ():
+                place = TopicPartition(row["topic"], row["partition"])
+                rate = known.get((row["group"], place))
+                if rate is None or rate.in_per_s is None or rate.out_per_s is None:
+                    continue
+                looks[tuple(row[key] for key in self._identity)] = {
+                    "log_end_offset": row["log_end_offset"] - rate.in_per_s * ago,
+                    "current_offset": row["current_offset"] - rate.out_per_s * ago,
+                }
+            self._history.append((at - ago, looks))
+
     def _rates(self, name: tuple[Any, ...], row: Row, at: float) -> dict[str, Any]:
         then, old = next(((t, rows[name]) for t, rows in self._history if name in rows), (at, row))
         if at <= then:
-            return {"in_per_s": None, "out_per_s": None, "catch_up_ms": None}
+            return {"in_per_s": None, "out_per_s": None, "eta_ms": None}
         produced = _per_s(old, row, "log_end_offset", at - then)
         consumed = _per_s(old, row, "current_offset", at - then)
-        catch_up_ms = _catch_up_ms(row, produced, consumed)
-        return {"in_per_s": produced, "out_per_s": consumed, "catch_up_ms": catch_up_ms}
+        left_ms = eta_ms(row.get("lag"), produced, consumed)
+        return {"in_per_s": produced, "out_per_s": consumed, "eta_ms": left_ms}
 
 
 def _per_s(old: Row, new: Row, key: str, seconds: float) -> float | None:
     was, now = old.get(key), new.get(key)
-    return None if was is None or now is None else round((now - was) / seconds, 1)
-
-
-def _catch_up_ms(row: Row, produced: float | None, consumed: float | None) -> int | None:
-    lag = row.get("lag")
-    if lag is None or produced is None or consumed is None:
-        return None
-    if lag <= 0:
-        return 0
-    return int(lag / (consumed - produced) * 1000) if consumed > produced else None
+    return None if was is None or now is None else per_s(now - was, seconds)
 
 
 _DELTAS = {"current_offset": "offset", "lag": "lag"}
@@ -109,7 +120,8 @@ class QueryResult:
 
     def __init__(self) -> None:
         self.at_ms = now_ms()
-        self.output = Output(stdout=StringIO(), stderr=StringIO())
+        self._notes = StringIO()
+        self.output = Output(stdout=StringIO(), stderr=self._notes)
         self.groups: list[DescribedGroup] = []
         self.rows: dict[str, list[Row]] = {}
         """By the type that has its own table: share, streams, or "" for all others."""
@@ -121,6 +133,11 @@ class QueryResult:
         self.rows.setdefault(kind, []).extend(group.rows())
         self.groups.append(group)
         self.output.errors += group.errors
+
+    @property
+    def notes(self) -> list[str]:
+        """What the query says beside its rows."""
+        return self._notes.getvalue().splitlines()
 
 
 class Watch:
@@ -138,7 +155,8 @@ class Watch:
         self._seconds = view.watch
         self._screen = Screen(output) if output.is_terminal else None
         self._last: QueryResult | None = None
-        self._rates = Rates(view.identity) if view.table == "offsets" else None
+        has_rates = view.table == "offsets" and view.rates_over_ms is None
+        self._rates = Rates(view.identity) if has_rates else None
 
     def run(self) -> int:
         """Repeat the query until Ctrl-C; return the exit status.
@@ -188,6 +206,8 @@ class Watch:
         missing = query_groups(
             self._session, result.output, self._selection, view, result.add, ordered=True
         )
+        if self._rates is not None and self._last is None:
+            self._begin(self._rates, result)
         for group in share_and_streams.query(self._session, result.output, missing, view):
             result.add(group)
         if self._rates is not None:
@@ -196,6 +216,16 @@ class Watch:
             errors = len(result.output.errors)
             prometheus.write(view.prometheus, result.groups, result.output.cluster_id, errors)
         return result
+
+    def _begin(self, rates: Rates, result: QueryResult) -> None:
+        """Begin with the rates of the last half minute; else the second look tells them."""
+        groups = [GroupOffsets(each.description, list(each.records), []) for each in result.groups]
+        window_ms = int(WINDOW_S * 1000)
+        search = find_rates(
+            self._session.cluster, groups, result.at_ms, window_ms, look_s=0, stuck=False
+        )
+        with suppress(KgError):
+            rates.begin(result.rows.get("", ()), self._session.run(search).rows)
 
     def _compare(self, now: QueryResult, last: QueryResult | None) -> list[Table]:
         """Compare two results, table by table; empty tables are left out."""
@@ -224,6 +254,8 @@ class Watch:
         head = _headline(now, self._seconds, changed)
         drawn = [(self._columns(kind, rows), rows) for kind, rows in tables]
         errors = [sentence(error) for error in now.output.errors]
+        if self._view.rates_over_ms is not None:  # where they are of two looks
+            errors += now.notes
         if self._screen is not None:
             self._screen.show(head, drawn, errors)
             return

@@ -171,6 +171,7 @@ def view_options(function: F) -> F:
     types = {
         "watch": duration(bare_ms=1000),
         "loses-within": duration(),
+        "over": duration(1000),
         "by": OneOf(("group", "topic", "partition")),
         "limit": number(1),
         "prometheus": click.Path(),

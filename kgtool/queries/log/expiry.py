@@ -164,11 +164,11 @@ def _read(cluster: Cluster, search: _Search, topic: TopicInfo) -> Operation[None
                 group.learn(Stretch(logs[number], part.before_ms))
 
 
-def denied_log(error: KgError) -> KgError:
-    """Name the ACL that is missing."""
+def denied_log(error: KgError, so: str = "so when offsets expire is unknown") -> KgError:
+    """Name the ACL that is missing, and what follows."""
     if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
         return error
-    said = f"Not allowed to read {TOPIC}, so when offsets expire is unknown."
+    said = f"Not allowed to read {TOPIC}, {so}."
     return denied.needs(codes.TOPIC_AUTHORIZATION_FAILED, said, "READ", f"topic {TOPIC}")
 
 

@@ -13,18 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators
 from kgtool.client.ops import Operation, grouped
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import TopicPartition
-from kgtool.protocol import codes
 from kgtool.queries.cluster.broker_configs import TOPIC as TOPIC_RESOURCE
 from kgtool.queries.cluster.broker_configs import configs_of
 from kgtool.queries.cluster.broker_rules import MINUTE_MS, RETENTION, BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.groups.list import list_groups
-from kgtool.queries.log.expiry import USUAL_RETENTION_MS
+from kgtool.queries.log.expiry import USUAL_RETENTION_MS, denied_log
 from kgtool.queries.log.fetch import whole_batches
 from kgtool.queries.log.removals import GroupRecords
 from kgtool.queries.log.scan import scan
@@ -218,10 +216,7 @@ def compaction(cluster: Cluster) -> Operation[dict[str, str | None]]:
 
 
 def _denied(error: KgError) -> KgError:
-    if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
-        return error
-    said = f"Not allowed to read {TOPIC}, which has the offsets that are gone."
-    return denied.needs(codes.TOPIC_AUTHORIZATION_FAILED, said, "READ", f"topic {TOPIC}")
+    return denied_log(error, "which has the offsets that are gone")
 
 
 # ---------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class LogReader:
         at the beginning.
     :param small: partitions with at most this many records are read from their beginning anyway.
     :param wants: the topics whose offsets are kept; default: all.
+    :param make_log: what the log is read into, if it is to keep more than a ``GroupLog``.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class LogReader:
         *,
         small: int = 0,
         wants: Callable[[str], bool] | None = None,
+        make_log: Callable[..., GroupLog] = GroupLog,
     ) -> None:
+        self._make_log = make_log
         self._groups = list(groups)
         self._since_ms = None if since_ms is None else max(since_ms, 0)
         self._small = small
@@ -69,7 +72,7 @@ class LogReader:
             for name in self._groups:
                 members.get(offsets_partition(name, count), []).append(name)
             for number, group_names in members.items():
-                log = GroupLog(rules, group_names, self._wants)
+                log = self._make_log(rules, group_names, self._wants)
                 self._read[number] = Stretch(log, self._since_ms)
         problems = yield from self._read_on(cluster, numbers)
         found = {name: problems.get(homes[name]) or self._read[homes[name]] for name in names}

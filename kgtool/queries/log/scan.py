@@ -169,7 +169,7 @@ class GroupLog:
         if in_transaction and not new:  # it removes what the transaction itself has written
             self._pending.get(batch.producer_id, {}).pop(key, None)
             return
-        self._latest[key] = raw
+        self._put(key, raw, raw.written_ms)
         if raw.value is None and self._rules.tombstone_drops_pending:
             for pending in self._pending.values():
                 pending.pop(key, None)
@@ -195,7 +195,11 @@ class GroupLog:
         # A tombstone leaves nothing behind that could be newer.
         newest = -1 if present is None or present.value is None else present.position
         if raw.position > newest or self._rules.commit_always_replaces:
-            self._latest[key] = raw
+            self._put(key, raw, now_ms)
+
+    def _put(self, key: bytes, raw: _Raw, _now_ms: int) -> None:
+        """Take a record of an offset when it is in effect: a transaction's from its marker on."""
+        self._latest[key] = raw
 
     # --- questions -------------------------------------------------------------------------
 
@@ -204,7 +208,7 @@ class GroupLog:
 
         :raises DecodeError: its value is of an unknown version.
         """
-        raw = self._latest.get(_offset_key(group, partition))
+        raw = self._latest.get(offset_key(group, partition))
         record = None if raw is None else decode(raw.key, raw.value)
         if not isinstance(record, Record) or record.value is None:
             return None
@@ -213,12 +217,12 @@ class GroupLog:
 
     def is_deleted(self, group: str, partition: TopicPartition) -> bool:
         """Whether the newest record of an offset is a tombstone."""
-        raw = self._latest.get(_offset_key(group, partition))
+        raw = self._latest.get(offset_key(group, partition))
         return raw is not None and raw.value is None
 
     def is_pending(self, group: str, partition: TopicPartition) -> bool:
         """Whether an open transaction holds a commit for an offset."""
-        key = _offset_key(group, partition)
+        key = offset_key(group, partition)
         return any(key in held for held in self._pending.values())
 
     def pending(self, group: str) -> list[TopicPartition]:
@@ -239,7 +243,7 @@ class GroupLog:
     def topic_id(self, group: str, partition: TopicPartition) -> UUID | None:
         """Return the id of the topic that an offset in effect was committed for; None where the
         record has none (before v4, and in transactions)."""
-        value = _value(self._latest.get(_offset_key(group, partition)))
+        value = _value(self._latest.get(offset_key(group, partition)))
         found: UUID | None = getattr(value, "topic_id", None)
         return found if found is not None and found.int else None
 
@@ -284,7 +288,7 @@ class GroupLog:
 
     def free_since_ms(self, group: str, partition: TopicPartition) -> int:
         """Return when an offset last lost something that could have protected it."""
-        key = _offset_key(group, partition)
+        key = offset_key(group, partition)
         raw = self._latest.get(key)
         times = [self._freed.get(key), self._changed.get(group), raw.written_ms if raw else None]
         return max((time for time in times if time is not None), default=0)
@@ -345,7 +349,8 @@ def scan(
     return found
 
 
-def _offset_key(group: str, partition: TopicPartition) -> bytes:
+def offset_key(group: str, partition: TopicPartition) -> bytes:
+    """Return the key of an offset, without its version."""
     return _text(group) + _text(partition.topic) + partition.partition.to_bytes(4, "big")
 
 
