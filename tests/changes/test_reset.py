@@ -286,14 +286,13 @@ class TestRefusals:
         resets = {r.group: r for r in plan(cluster, EARLIEST, TopicSpec("t", (0,)), groups=names)}
         assert [row.status for row in resets["g"].rows] == ["would-reset"]
         said = {name: f"{r.error.message} {r.error.hint}" for name, r in resets.items() if r.error}
-        assert set(said) == set(names) - {"g", "h", "streams"}
+        assert set(said) == set(names) - {"g", "h", "share", "streams"}
         assert said["alive"].startswith(
             "Assignments can only be reset if the group 'alive' is inactive, but the current state "
             "is Stable. It has 3 members: app-1 on /10.0.0.1, app-2 on /10.0.0.1."
         )
         assert "current state is Stable. It has 1 member: m on" in said["modern"]
         assert "current state is PreparingRebalance" in said["joining"]
-        assert "kafka-share-groups.sh" in said["share"]
         assert "/connectors/" in said["connect"]
         assert "'sr' group" in said["schema"]
         assert said["typo"].startswith("Group typo not found. ")
@@ -674,12 +673,13 @@ class TestEpochs:
 
 
 def test_who_is_waited_for() -> None:
-    """Neither a group that does not exist nor one of another type, which never gets empty."""
+    """Groups of any type; not one that does not exist."""
     cluster = world()
     cluster.groups["g"].state, cluster.groups["g"].members = "Stable", ["app"]
     cluster.groups["s"] = Group(type="share", state="Stable", protocol_type="share")
     busy = cluster.run(still_busy(cluster.cluster(), ["g", "h", "nosuch", "s"]))
-    assert [group.group for group in busy] == ["g"]
+    assert [group.group for group in busy] == ["g", "s"]
     assert len(cluster.asked(list_groups)) == 1
-    cluster.groups["g"].state, cluster.groups["g"].members = "Empty", []
+    for name in "gs":
+        cluster.groups[name].state, cluster.groups[name].members = "Empty", []
     assert cluster.run(still_busy(cluster.cluster(), ["g"])) == []

@@ -233,13 +233,10 @@ def test_dry_runs_change_nothing(world: World, bootstrap: str, kg: Callable[...,
     assert statuses == dict.fromkeys(range(1, 12), "no-offset") | {0: "would-delete"}
 
 
-_SHARE_WARNING = "Warning: share groups keep their state elsewhere: undo does not restore it."
-
-
-def test_delete_refuses_a_share_group(
+def test_share_groups_in_the_form_of_kafkas_tool(
     world: World, bootstrap: str, kg: Callable[..., Result]
 ) -> None:
-    """F8: Kafka's tool deletes an empty share group as if it were a consumer group."""
+    """As Kafka's tool: it deletes an empty share group, and finds no offsets of it."""
     group = clients.unique("share")
     member = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group})
     member.subscribe([world.other])
@@ -255,18 +252,22 @@ def test_delete_refuses_a_share_group(
     clients.wait_for(joined, "the share group")
     member.close()
     clients.wait_for(lambda: listed("Empty"), "the share group to be empty")
-    for argv in (["--delete"], ["delete", "--yes"]):
-        result = kg(*argv, "--group", group)
-        assert result.status == 1
-        assert "kafka-share-groups.sh" in result.err
-        assert listed("Empty")
     assert group not in kg("--list").out
-    forced = kg("delete", "--force", "--yes", "--group", group)
-    assert (forced.status, _SHARE_WARNING in forced.err) == (0, True)
+    topic = ("--topic", world.other)
+    for argv in (
+        ["--delete-offsets", *topic],
+        ["--delete-offsets", *topic, "--dry-run"],
+        ["--reset-offsets", *topic, "--to-latest", "--execute"],
+    ):
+        result = kg(*argv, "--group", group)
+        assert (result.status, "The group id does not exist" in result.err) == (1, True), argv
+        assert f"kgtool reset-offsets {group}" in result.err, argv
+    foreseen = kg("delete", "--dry-run", "--group", group)
+    assert foreseen.status == 0
+    result = kg("--delete", "--group", group)
+    assert result.out == f"Deletion of requested consumer groups ('{group}') was successful.\n"
+    assert result.status == 0
     assert not listed("Empty")
-    clients.commit(bootstrap, group, {(world.topic, 0): 0})
-    forced = kg("delete", "--force", "--yes", "--group", group)
-    assert (forced.status, _SHARE_WARNING in forced.err) == (0, False), "it is a classic group now"
 
 
 def test_a_reader_that_leaves_early(world: World, bootstrap: str) -> None:

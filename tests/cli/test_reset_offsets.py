@@ -229,7 +229,7 @@ def _words(line: str, argv: list[str]) -> list[str]:
     if "does not host" in line and "nosuch:0" in argv:
         return ["nosuch-0", "do not exist"]
     if line.startswith("Error: Executing") and "Failed altering" in line:
-        return ["s-share", "kafka-share-groups.sh"]
+        return ["s-share", "group id does not exist"]
     if "The partitions" in line:
         partitions = line.split('"')[1].split(",")
         return [*partitions, "do not exist" if "not exist" in line else "have no leader"]

@@ -232,7 +232,7 @@ BY_HAND = {
     "zero-desc-all zero-delete-all zero-export zero-reset-all",
     f"{P}test_security.py::test_the_wrong_kind_of_listener": "sec-plaintext-to-sasl "
     "sec-sasl-to-plaintext",
-    "tests/cli/test_parity.py::test_delete_refuses_a_share_group": "delete-empty-share",
+    "tests/cli/test_parity.py::test_share_groups_in_the_form_of_kafkas_tool": "delete-empty-share",
     "tests/cli/test_refusals.py::test_accepted_as_far_as_the_network": "opt-singledash",
     "tests/cli/test_main.py::test_an_http_server_is_no_kafka": "opt-notkafka",
     "tests/cli/test_main.py::test_a_silent_server_costs_no_more_than_the_timeout": "blackhole-list "

@@ -13,8 +13,11 @@ from kgtool.client.cluster import Cluster
 from kgtool.model import Broker, CommittedOffset, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import (
+    alter_share_group_offsets,
     consumer_group_describe,
+    delete_share_group_offsets,
     describe_groups,
+    describe_share_group_offsets,
     find_coordinator,
     list_groups,
     list_offsets,
@@ -22,6 +25,8 @@ from kgtool.protocol.api import (
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
+    share_group_describe,
+    streams_group_describe,
 )
 from tests.support.script import Script
 
@@ -73,7 +78,10 @@ class Log:
 
 
 class Group:
-    """A group; offsets by partition, ``pending`` where a transaction is about to change them."""
+    """A group; offsets by partition, ``pending`` where a transaction is about to change them.
+
+    Those of a share group are start offsets; -1: none yet.
+    """
 
     def __init__(
         self,
@@ -227,6 +235,7 @@ class World:
         rows = []
         for wanted in request.groups:
             group = self.groups.get(wanted.group_id, Group())
+            group = Group() if group.type == "share" else group
             parts = sorted(group.offsets)
             if wanted.topics is not None:
                 parts = [TopicPartition(t.name, p) for t in wanted.topics for p in t.partitions]
@@ -297,6 +306,75 @@ class World:
             self.writes.append(Write(request.group_id, at, value))
         return offset_commit.Partition(partition=row.partition, error_code=error)
 
+    # -- share groups ---------------------------------------------------------------------------
+
+    def _describe_share(self, request: Any) -> Any:
+        return share_group_describe.Response(groups=list(map(self._share, request.group_ids)))
+
+    def _share(self, name: str) -> Any:
+        group = self.groups.get(name)
+        if group is None or group.type != "share":
+            code = codes.GROUP_ID_NOT_FOUND
+            return share_group_describe.Group(group_id=name, error_code=code)
+        members = [
+            share_group_describe.Member(
+                member_id=f"{client}-1", client_id=client, client_host="/10.0.0.1"
+            )
+            for client in group.members
+        ]
+        return share_group_describe.Group(group_id=name, group_state=group.state, members=members)
+
+    def _describe_streams(self, request: Any) -> Any:
+        rows = [
+            streams_group_describe.Group(group_id=name, error_code=codes.GROUP_ID_NOT_FOUND)
+            for name in request.group_ids
+        ]
+        return streams_group_describe.Response(groups=rows)
+
+    def _starts(self, request: Any) -> Any:
+        api = describe_share_group_offsets
+        groups = []
+        for wanted in request.groups:
+            assert wanted.topics is None, "a real broker may never answer that"
+            group = self.groups.get(wanted.group_id, Group())
+            topics = [
+                api.Topic(
+                    topic_name=at.topic,
+                    partitions=[api.Partition(partition=at.partition, start_offset=value.offset)],
+                )
+                for at, value in (group.offsets.items() if group.type == "share" else ())
+            ]
+            groups.append(api.Group(group_id=wanted.group_id, topics=topics))
+        return api.Response(groups=groups)
+
+    def _alter_starts(self, request: Any) -> Any:
+        api = alter_share_group_offsets
+        group = self.groups.setdefault(request.group_id, Group(type="share"))
+        if group.members:
+            return api.Response(error_code=codes.NON_EMPTY_GROUP)
+        topics = []
+        for topic in request.topics:
+            rows = []
+            for row in topic.partitions:
+                at = TopicPartition(topic.topic_name, row.partition)
+                error = self.commit_errors.get(at, 0)
+                if not error:
+                    value = CommittedOffset(row.start_offset, None, None)
+                    group.offsets[at] = value
+                    self.writes.append(Write(request.group_id, at, value))
+                rows.append(api.Partition(partition=row.partition, error_code=error))
+            topics.append(api.Topic(topic_name=topic.topic_name, partitions=rows))
+        return api.Response(topics=topics)
+
+    def _delete_starts(self, request: Any) -> Any:
+        api = delete_share_group_offsets
+        group = self.groups[request.group_id]
+        if group.members:
+            return api.Response(error_code=codes.NON_EMPTY_GROUP)
+        names = {topic.topic_name for topic in request.topics}
+        group.offsets = {at: value for at, value in group.offsets.items() if at.topic not in names}
+        return api.Response(topics=[api.Topic(topic_name=name) for name in sorted(names)])
+
 
 def _fetched(group: Group, at: TopicPartition, stable: bool) -> Any:
     if stable and at in group.pending:
@@ -322,4 +400,9 @@ _ANSWERS: dict[type[Any], Any] = {
     list_offsets.Request: World._offsets,
     offset_for_leader_epoch.Request: World._epochs,
     offset_commit.Request: World._commit,
+    share_group_describe.Request: World._describe_share,
+    streams_group_describe.Request: World._describe_streams,
+    describe_share_group_offsets.Request: World._starts,
+    alter_share_group_offsets.Request: World._alter_starts,
+    delete_share_group_offsets.Request: World._delete_starts,
 }

@@ -246,5 +246,4 @@ def still_busy(cluster: Cluster, groups: Sequence[str]) -> Operation[list[GroupD
     Groups that can't be described, or do not exist, are not waited for.
     """
     described = yield from describe_with_type(cluster, groups)
-    known = [one for one in described if one.error is None and one.type not in UNKNOWN_TYPES]
-    return [one for one in known if not one.is_empty]
+    return [one for one in described if one.error is None and not one.is_empty]

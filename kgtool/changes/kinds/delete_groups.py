@@ -18,10 +18,11 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import first_commits, pending_transaction
-from kgtool.queries.groups.describe import SHARE_TOOL, describe_with_type, wrong_type
+from kgtool.queries.groups.describe import wrong_type
 from kgtool.queries.groups.list import find_unlisted
+from kgtool.queries.groups.share_and_streams import read_with_offsets
 from kgtool.queries.log.reader import pending_in_log
-from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
+from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.text import counted
 
 
@@ -52,8 +53,8 @@ class _Wave(NamedTuple):
 class DeleteGroups:
     """Deletes groups, each with its own outcome.
 
-    Groups are read first: DeleteGroups itself is type-blind and would delete a share, streams or
-    Connect group that happens to be empty.
+    Groups are read first: DeleteGroups itself is type-blind and would delete a Connect group that
+    happens to be empty.
 
     :param force: those too, and groups whose offsets a pending transaction is about to change.
     :param check: called with each group as just read; returns why it must be left alone.
@@ -100,8 +101,7 @@ class DeleteGroups:
         """Return the images of groups that are about to go."""
         names = {row.group for row in going}
         good = [one for one in self._seen.described if one.group in names]
-        # Share groups keep their offsets elsewhere: nothing can be restored from here.
-        had = [(d, offsets_of(self._seen.had(d.group) if d.type != "share" else {})) for d in good]
+        had = [(d, offsets_of(self._seen.had(d.group))) for d in good]
         images = yield from take_images(cluster, had)
         changes = [GroupChange(image, dict.fromkeys(image.offsets), True) for image in images]
         self._hidden.warn(one.group for one in good)
@@ -111,20 +111,21 @@ class DeleteGroups:
         self, cluster: Cluster, going: Sequence[GroupDeletion]
     ) -> Operation[list[GroupDeletion]]:
         """Delete groups."""
-        had = {row.group: self._seen.had(row.group) for row in going}
+        # What OffsetFetch will show: nothing of share groups, whose deletion a listing shows.
+        share = {one.group for one in self._seen.described if one.type == "share"}
+        had = {r.group: {} if r.group in share else self._seen.had(r.group) for r in going}
         answers = yield from send_deletions(cluster, had)
         errors = ((row, answers[row.group]) for row in going)
         return [failed(r, e) if e is not None else r._replace(status="deleted") for r, e in errors]
 
     def _read(self, cluster: Cluster, groups: Sequence[str]) -> Operation[_Wave]:
         reads = [
-            describe_with_type(cluster, groups),
-            fetch_committed(cluster, groups),
+            read_with_offsets(cluster, groups),
             self._hidden.find_authorizers(cluster, groups),
             *([] if self._force else [_read_pending(cluster, groups)]),
         ]
         # Side by side: a broker that does not answer costs its time once.
-        described, committed, _, *pending = yield from within(gather(reads), READING_SHARE)
+        (described, committed), _, *pending = yield from within(gather(reads), READING_SHARE)
         wave = _Wave(described, committed, {})
         yield from self._judge(cluster, wave, *pending)
         return wave
@@ -186,8 +187,6 @@ def _pending(group: str, had: Committed, pending: Committed | KgError) -> ItemEr
 
 def _unread(description: GroupDescription, found: Committed | KgError) -> ItemError | None:
     """Refuse a group whose offsets can't be read, and so not be restored by an undo."""
-    if description.type == "share":
-        return None
     values = found.items() if isinstance(found, dict) else [((), found)]
     for at, value in values:
         if isinstance(value, KgError):
@@ -200,16 +199,18 @@ def _undeletable(description: GroupDescription, force: bool) -> ItemError | None
     group, kind = description.group, description.protocol_type
     if description.error is not None:
         return description.error
-    if description.type == "share" and not force:
-        hint = f"Use {SHARE_TOOL} for it, or --force to delete it anyway."
-        return wrong_type(group, "share", hint)
     if kind not in ("", "consumer", "share", "streams") and not force:
         hint = "Use the tool that made it, or --force to delete it anyway."
         return wrong_type(group, f"'{kind}'", hint)
     if not description.is_empty:
-        error = broker_error(codes.NON_EMPTY_GROUP, hint=_stop_members(description))
-        return ItemError.of(error, Target(group=group))
+        return not_empty(description)
     return None
+
+
+def not_empty(description: GroupDescription) -> ItemError:
+    """Refuse a group that has members, and name them."""
+    error = broker_error(codes.NON_EMPTY_GROUP, hint=_stop_members(description))
+    return ItemError.of(error, Target(group=description.group))
 
 
 def _stop_members(description: GroupDescription) -> str:
@@ -217,7 +218,5 @@ def _stop_members(description: GroupDescription) -> str:
     hosts = ", ".join(sorted({f"{m.client_id} on {m.host}" for m in description.members})[:3])
     if not count:
         return f"It is {description.state}; wait until its members have left."
-    return (
-        f"Stop its {counted(count, 'member')} first: {hosts}; kgtool remove-members "
-        "evicts stuck ones."
-    )
+    evict = "" if description.type == "share" else "; kgtool remove-members evicts stuck ones"
+    return f"Stop its {counted(count, 'member')} first: {hosts}{evict}."

@@ -6,7 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.driver import Before
+from kgtool.changes.kinds.delete_groups import not_empty
 from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.offsets.start_offsets import write_start_offsets
+from kgtool.changes.offsets.verify import Write
 from kgtool.changes.plan_rows import compared, failed, open_rows
 from kgtool.changes.snapshot import Check, GroupChange, take_images
 from kgtool.client import denied
@@ -28,13 +31,8 @@ from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.cluster.transactions import pending_error, pending_partitions
-from kgtool.queries.groups.describe import (
-    SHARE_TOOL,
-    describe_with_type,
-    holders_hint,
-    is_held,
-    wrong_type,
-)
+from kgtool.queries.groups.describe import describe_with_type, holders_hint, is_held, wrong_type
+from kgtool.queries.groups.share_and_streams import read_share_groups
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
@@ -90,7 +88,7 @@ class DeleteOffsets(NamedTuple):
 
     def _foresee(self, seen: _Seen, at: TopicPartition) -> OffsetDeletion:
         """Return what would be done, or what the broker would answer."""
-        old = offsets_of(seen.committed, [at]).get(at)
+        old = seen.offset(at)
         row = OffsetDeletion(seen.group, *at, "would-delete", None, old)
         refused = seen.refusal(at, self.force)
         if refused is not None:
@@ -139,7 +137,16 @@ class DeleteOffsets(NamedTuple):
         had: dict[str, Committed] = {
             g.group: {row.at: row.old for row in open_rows(g) if row.old is not None} for g in going
         }
-        answers = yield from delete_partitions(cluster, wanted, had)
+        writes = {
+            g.group: {row.at: Write(row.old, None) for row in open_rows(g)}
+            for g in going
+            if g.description is not None and g.description.type == "share"
+        }
+        commits = {group: parts for group, parts in wanted.items() if group not in writes}
+        sending = [delete_partitions(cluster, commits, had), write_start_offsets(cluster, writes)]
+        answers, outcomes = yield from gather(sending)
+        for group, outcome in outcomes.items():
+            answers[group] = {at: error or codes.NONE for at, error in outcome.items()}
         return [_outcome(group, answers[group.group]) for group in going]
 
 
@@ -160,6 +167,13 @@ class _Seen(NamedTuple):
     @property
     def group(self) -> str:
         return self.description.group
+
+    def offset(self, at: TopicPartition) -> CommittedOffset | None:
+        """Return the offset of a partition; also of one that a share group has without any yet."""
+        if self.description.type != "share":
+            return offsets_of(self.committed, [at]).get(at)
+        value = self.committed.get(at)
+        return value if isinstance(value, CommittedOffset) else None
 
     def missing(self, at: TopicPartition) -> KgError | None:
         """Return why there is no such partition; None where there is one."""
@@ -231,7 +245,8 @@ def _read_all(
     names = sorted({spec.topic for specs in requests.values() for spec in specs})
     both = gather([describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)])
     described, _ = yield from within(both, READING_SHARE)
-    living = [d for d in described if _refusal(d, {}, force=True) is None]
+    described, starts = yield from read_share_groups(cluster, described)
+    living = [d for d in described if d.group not in starts and _refusal(d, {}, force=True) is None]
     wanted = {d.group: expand(cluster, requests[d.group])[0] for d in living}
     homes = {d.group: d.coordinator.id for d in living if d.coordinator}
     can_delete = find_unsupported(cluster, homes, offset_delete.Request)
@@ -241,6 +256,7 @@ def _read_all(
     if not force:
         able = {group: values for group, values in committed.items() if group not in errors}
         yield from mark_pending(cluster, able)
+    committed = {**committed, **starts}
     return [(d, committed.get(d.group, {}), errors.get(d.group)) for d in described]
 
 
@@ -251,9 +267,9 @@ def _refusal(
     # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
     if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:
         return error
-    if description.type == "share":
-        return wrong_type(group, "share", f"Use {SHARE_TOOL} for it.")
-    if kind not in ("", "consumer", "streams") and not force:
+    if description.type == "share" and not description.is_empty:
+        return not_empty(description)
+    if kind not in ("", "consumer", "share", "streams") and not force:
         hint = "Use the tool that made it, or --force to delete its offsets anyway."
         return wrong_type(group, f"'{kind}'", hint)
     if isinstance(committed, KgError):

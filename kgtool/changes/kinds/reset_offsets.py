@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 from kgtool.changes.driver import Before
 from kgtool.changes.offsets.commit import Outcome
+from kgtool.changes.offsets.start_offsets import write_by_type
 from kgtool.changes.offsets.verify import Write
-from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow
 from kgtool.changes.snapshot import GroupChange, OffsetImage, image_of
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.client.ops import Operation
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
-from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.groups.share_and_streams import read_with_offsets
 from kgtool.queries.log.reader import mark_pending
-from kgtool.queries.offsets.fetch import Committed, fetch_selected
+from kgtool.queries.offsets.fetch import Committed
 
 
 class ResetOffsets(NamedTuple):
@@ -50,8 +50,7 @@ class ResetOffsets(NamedTuple):
         wanted = {r.group: [row.at for row in rows] for r in plan if (rows := open_rows(r))}
         if not wanted:
             return list(plan)
-        both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
-        described, committed = yield from within(both, READING_SHARE)
+        described, committed = yield from read_with_offsets(cluster, list(wanted), wanted)
         if not self.request.force:
             yield from mark_pending(cluster, committed)
         groups = {description.group: description for description in described}
@@ -70,7 +69,8 @@ class ResetOffsets(NamedTuple):
     def send(self, cluster: Cluster, going: Sequence[GroupReset]) -> Operation[list[GroupReset]]:
         """Commit the new offsets."""
         writes = {r.group: {row.at: Write(row.old, row.new) for row in open_rows(r)} for r in going}
-        outcomes = yield from write_offsets(cluster, writes)
+        share = [r.group for r in going if r.description and r.description.type == "share"]
+        outcomes = yield from write_by_type(cluster, writes, share)
         return [each_open(reset, lambda row: _done(row, outcomes[row.group])) for reset in going]
 
 

@@ -19,6 +19,7 @@ from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.groups.share_and_streams import read_share_groups
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected
 from kgtool.queries.offsets.leader_epochs import leader_epochs
@@ -46,12 +47,14 @@ def plan_resets(cluster: Cluster, request: ResetRequest) -> Operation[list[Group
     groups = list(dict.fromkeys(request.groups))
     both = gather([describe_with_type(cluster, groups), _scope(cluster, request, groups)])
     described, scope = yield from within(both, READING_SHARE)
+    described, starts = yield from read_share_groups(cluster, described)
     errors = {d.group: refusal(d, can_create=request.can_create) for d in described}
     good = [group for group in groups if errors[group] is None]
     committed = scope.committed
     if committed is None:
         asked = fetch_selected(cluster, {group: scope.named.get(group, ()) for group in good})
         committed = yield from within(asked, READING_SHARE)
+    committed = {**committed, **starts}
     if not request.force:
         yield from mark_pending(cluster, committed)
     chosen: dict[str, Sequence[TopicPartition]] = {}
@@ -70,6 +73,8 @@ def plan_resets(cluster: Cluster, request: ResetRequest) -> Operation[list[Group
         rows: list[ResetRow] = []
         if group in chosen:
             rows = _rows(request, scope, group, chosen[group], committed.get(group, {}), logs)
+        if group in starts:
+            rows = list(map(_as_start, rows))
         resets.append(GroupReset(group, rows, errors[group], description))
     return (yield from within(_with_epochs(cluster, resets), READING_SHARE))
 
@@ -138,6 +143,12 @@ def _rows(
         rows.append(plan_row(request, group, at, committed.get(at), given, logs[at]))
     unknown = sorted(scope.unknown.items())
     return rows + [failed(ResetRow(group, topic, None), error) for topic, error in unknown]
+
+
+def _as_start(row: ResetRow) -> ResetRow:
+    """Return a share group's row: start offsets have neither metadata nor epoch to write."""
+    new = None if row.new is None else CommittedOffset(row.new.offset, None, None)
+    return row._replace(new=new, needs_epoch=False)
 
 
 def _with_epochs(cluster: Cluster, resets: list[GroupReset]) -> Operation[list[GroupReset]]:

@@ -9,17 +9,12 @@ from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, T
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import pending_error
-from kgtool.queries.groups.describe import SHARE_TOOL, wrong_type
+from kgtool.queries.groups.describe import wrong_type
 from kgtool.queries.offsets.list_offsets import LogRange
 from kgtool.text import counted, listed
 
 Value = CommittedOffset | KgError | None
 """The committed offset of one partition of a group."""
-
-STOP_THEM = (
-    "Stop its members (kgtool remove-members evicts stuck ones), or wait with --wait-empty 60s."
-)
-"""The hint for members that block a change."""
 
 
 def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | None:
@@ -40,11 +35,9 @@ def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | N
 
 
 def _wrong_type(description: GroupDescription) -> tuple[str, str] | None:
-    if description.type == "share":
-        return "share", SHARE_TOOL
     if description.protocol_type == "connect":
         return "Kafka Connect", "Connect's REST API (PATCH /connectors/NAME/offsets, KIP-875)"
-    if description.protocol_type not in ("", "consumer", "streams"):
+    if description.protocol_type not in ("", "consumer", "share", "streams"):
         return f"'{description.protocol_type}'", "the tool that made it"
     return None
 
@@ -57,8 +50,14 @@ def active(description: GroupDescription) -> ItemError:
         codes.code(codes.NON_EMPTY_GROUP).name,
         f"Assignments can only be reset if the group '{description.group}' is inactive, "
         f"but the current state is {description.state}.",
-        f"{members(description)} {STOP_THEM}",
+        f"{members(description)} {stop_them(description)}",
     )
+
+
+def stop_them(description: GroupDescription) -> str:
+    """Return the hint for members that block a change; no request evicts those of share groups."""
+    evict = "" if description.type == "share" else " (kgtool remove-members evicts stuck ones)"
+    return f"Stop its members{evict}, or wait with --wait-empty 60s."
 
 
 def members(description: GroupDescription, limit: int = 3) -> str:

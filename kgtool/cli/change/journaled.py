@@ -30,6 +30,12 @@ UNDO_NOTE_GROUPS = (
 )
 """Shown before groups are deleted."""
 
+SHARE_NOTE = (
+    "Warning: share groups lose the delivery state after their start offsets (records in flight, "
+    "acknowledged out of order); undo restores the start offsets only."
+)
+"""Shown before offsets of share groups are changed."""
+
 LOOK_AGAIN_SECONDS = 0.5
 
 

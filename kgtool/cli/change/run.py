@@ -29,6 +29,8 @@ class ChangeRun:
     """For the progress line."""
     always_plans = False
     """Whether Kafka's form, too, shows what would be done."""
+    has_share = False
+    """Whether any of the groups is a share group."""
     removes = False
     """Whether offsets are removed: a policy may allow that for idle groups only."""
     undoes: str | None = None
@@ -79,6 +81,7 @@ class ChangeRun:
         with Meter(self.output, "Looking", len(self.groups)) as meter:
 
             def show(wave: list[Any]) -> None:
+                self.has_share |= any(map(_is_share, wave))
                 self.show(wave)
                 meter.add(len(wave))
 
@@ -165,3 +168,7 @@ class ChangeRun:
 
     def finish(self, *, is_whole: bool = True) -> None:
         """Report what is said at the end; not ``is_whole``: an error has ended the run."""
+
+
+def _is_share(group: Any) -> bool:
+    return getattr(getattr(group, "description", None), "type", None) == "share"

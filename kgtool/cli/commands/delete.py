@@ -8,7 +8,7 @@ from typing import Any
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS
+from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE_GROUPS
 from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
@@ -31,10 +31,7 @@ from kgtool.text import counted, escape, listed
     "kgtool delete --regex 'test-[0-9]+' --exclude test-1 --yes --reason cleanup",
 )
 @group_options
-@flag(
-    "--force",
-    "Also groups of other types (share, streams, connect), and with a transaction pending.",
-)
+@flag("--force", "Also groups of other types (connect), and with a transaction pending.")
 @change_options(all_or_nothing=True)
 def command(
     settings: Settings,
@@ -88,7 +85,7 @@ class _DeleteRun(ChangeRun):
     def show_plan(self) -> None:
         """Show the plan on stderr; failures are repeated in the report."""
         output, names = self.output, list(self.plan.groups)
-        output.note(f"This deletes {counted(len(names), 'group')} and all their committed offsets:")
+        output.note(f"This deletes {counted(len(names), 'group')} and all their offsets:")
         for group in names:
             output.note(f"  {escape(group)}")
         for row in (row for wave in self.plan for row in wave):
@@ -98,13 +95,11 @@ class _DeleteRun(ChangeRun):
         bare = [r.group for wave in self.plan for r in wave if r.is_open and not r.offsets]
         if self.plan.offsets:
             output.note(UNDO_NOTE_GROUPS)
-        if bare and not self.kind.has_share:
+        if bare:
             them = escape(listed(bare, 5, " and {} more"))
-            output.note(f"Note: {them}: no committed offsets, so undo does not bring it back.")
+            output.note(f"Note: {them}: no offsets, so undo does not bring it back.")
         if self.kind.has_share:
-            output.note(
-                "Warning: share groups keep their state elsewhere: undo does not restore it."
-            )
+            output.note(SHARE_NOTE)
 
     def used(self) -> Used | None:
         return impact.show(self.session, self.output, list(self.plan.groups), self.selection)

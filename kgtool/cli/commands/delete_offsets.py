@@ -10,8 +10,9 @@ from kgtool.changes.kinds import delete_offsets as deletion
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.journaled import UNDO_NOTE
+from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE
 from kgtool.cli.change.run import ChangeRun, Used
+from kgtool.cli.change.share import refuse_share
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
@@ -101,7 +102,8 @@ def _run(
     asks_broker = output.is_kafka_form and not (given["dry_run"] or given["all_or_nothing"])
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
-        kind = DeleteOffsets(dict.fromkeys(groups, topics), force, asks_broker=asks_broker)
+        check = refuse_share if output.is_kafka_form else None
+        kind = DeleteOffsets(dict.fromkeys(groups, topics), force, check, asks_broker=asks_broker)
         run = _DeleteRun(session, output, kind, groups, **given)
         run.selection, run.topics = selection, topics
         run.run()
@@ -155,6 +157,8 @@ class _DeleteRun(ChangeRun):
 
     def show_plan(self) -> None:
         self.output.note(UNDO_NOTE)
+        if self.has_share:
+            self.output.note(SHARE_NOTE)
         for group, count in self._members.items():
             self.output.note(
                 f"Warning: group {escape(group)} has {counted(count, 'member')}: this can be "

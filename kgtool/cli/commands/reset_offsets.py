@@ -17,8 +17,9 @@ from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import UNDO_NOTE, wait_until_empty
+from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, wait_until_empty
 from kgtool.cli.change.run import ChangeRun
+from kgtool.cli.change.share import refuse_share_resets
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -226,7 +227,7 @@ def _run(
         run = _ResetRun(
             session,
             output,
-            ResetOffsets(request),
+            ResetOffsets(request, refuse_share_resets if output.is_kafka_form else list),
             groups,
             all_or_nothing=options.all_or_nothing,
             dry_run=not options.may_change,
@@ -282,6 +283,8 @@ class _ResetRun(ChangeRun):
     def show_plan(self) -> None:
         self.output.note(UNDO_NOTE)
         self.output.note(reset_report.effect(self._skipped, self._replayed))
+        if self.has_share:
+            self.output.note(SHARE_NOTE)
 
     def question(self) -> str:
         return f"Reset {counted(self.plan.offsets, 'committed offset')}?"

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, ensure_topics, version_of
-from kgtool.client.ops import Operation, call, gather
+from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     Assignment,
     Broker,
-    CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupOffsets,
@@ -28,11 +27,7 @@ from kgtool.model import (
     TopicPartition,
 )
 from kgtool.protocol import codes
-from kgtool.protocol.api import (
-    describe_share_group_offsets,
-    share_group_describe,
-    streams_group_describe,
-)
+from kgtool.protocol.api import share_group_describe, streams_group_describe
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.describe import (
     NOT_THIS_TYPE,
@@ -43,7 +38,8 @@ from kgtool.queries.groups.describe import (
     rows_by_group,
     sorted_assignment,
 )
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.groups.start_offsets import fetch_start_offsets, fetch_starts
+from kgtool.queries.offsets.fetch import Committed, Partitions, fetch_committed, fetch_selected
 from kgtool.queries.offsets.lag import offset_row
 from kgtool.queries.offsets.list_offsets import log_ends
 
@@ -249,6 +245,45 @@ def _all_sources(row: Any) -> frozenset[str] | None:
 # Offsets
 
 
+def read_with_offsets(
+    cluster: Cluster, groups: Sequence[str], partitions: Partitions | None = None
+) -> Operation[tuple[list[GroupDescription], dict[str, Committed | KgError]]]:
+    """Describe groups of any type, and read their offsets; share groups have start offsets.
+
+    :param partitions: only these of each group, default: all. A share group has all of its own in
+        any case: its offsets of a topic go together.
+    """
+    reading = (
+        fetch_committed(cluster, groups)
+        if partitions is None
+        else fetch_selected(cluster, partitions)
+    )
+    both = gather([describe_with_type(cluster, groups), reading])
+    described, committed = yield from within(both, READING_SHARE)
+    described, starts = yield from read_share_groups(cluster, described)
+    return described, {**committed, **starts}
+
+
+def read_share_groups(
+    cluster: Cluster, described: list[GroupDescription]
+) -> Operation[tuple[list[GroupDescription], dict[str, Committed | KgError]]]:
+    """Return groups, the share groups among them with their members, and their start offsets."""
+    names = [one.group for one in described if one.type == "share"]
+    if not names:
+        return described, {}
+    both = gather([describe_other_groups(cluster, names), fetch_start_offsets(cluster, names)])
+    others, starts = yield from within(both, READING_SHARE)
+    return [_with_members(one, others.get(one.group)) for one in described], starts
+
+
+def _with_members(one: GroupDescription, other: OtherGroup | KgError | None) -> GroupDescription:
+    if isinstance(other, OtherGroup):
+        return other.description
+    if isinstance(other, KgError):
+        return one._replace(error=ItemError.of(other, Target(group=one.group)))
+    return one
+
+
 def describe_other_offsets(
     cluster: Cluster, groups: Sequence[OtherGroup]
 ) -> Operation[list[GroupOffsets]]:
@@ -269,16 +304,7 @@ def describe_other_offsets(
 
 def _start_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:
     name = group.description.group
-    api = describe_share_group_offsets
-
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        asked = [api.RequestGroup(group_id=one, topics=None) for one in ids]
-        reply = yield from call(broker, api.Request(groups=asked))
-        if isinstance(reply, KgError):
-            return dict.fromkeys(ids, reply)
-        return {row.group_id: _starts(row) for row in reply.groups}
-
-    starts = (yield from by_coordinator(cluster, [name], work))[name]
+    starts = (yield from fetch_starts(cluster, [name]))[name]
     if isinstance(starts, KgError):
         return _failed(group, starts)
     ends = yield from log_ends(cluster, starts)
@@ -290,26 +316,6 @@ def _start_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffset
         row = offset_row(name, partition, start, ends[partition], None, is_subscribed)
         rows.append(row._replace(lag=left))
     return _result(group, rows)
-
-
-def _starts(row: Any) -> dict[TopicPartition, tuple[Any, int | None]] | KgError:
-    """Return the start offset of each partition, None or a KgError; and its lag."""
-    if row.error_code:
-        error = broker_error(row.error_code, row.error_message)
-        return denied.explain(error, denied.DESCRIBE, group=row.group_id)
-    found = {}
-    for topic in row.topics:
-        for part in topic.partitions:
-            value: CommittedOffset | KgError | None = None
-            if part.error_code:
-                error = broker_error(part.error_code, part.error_message)
-                value = denied.explain(error, denied.DESCRIBE, topic=topic.topic_name)
-            elif part.start_offset >= 0:
-                epoch = part.leader_epoch if part.leader_epoch >= 0 else None
-                value = CommittedOffset(part.start_offset, epoch, None)
-            partition = TopicPartition(topic.topic_name, part.partition)
-            found[partition] = (value, part.lag if part.lag >= 0 else None)
-    return found
 
 
 def _committed_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:

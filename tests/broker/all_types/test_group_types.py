@@ -153,22 +153,13 @@ class TestShareGroups:
         assert (first["type"], first["lag"], first["change"]) == ("share", 6, None)
         assert changed["change"].startswith("lag +")
 
-    def test_verbs_that_do_not_apply_name_the_tool(
+    def test_verbs_that_do_not_apply(
         self, kgtool: Kgtool, group: tuple[str, str], tmp_path: Path
     ) -> None:
         name, topic = group
         backup = kgtool("backup", "--group", name, "--out", str(tmp_path / "backup"))
         assert (backup.status, (tmp_path / "backup").exists()) == (1, False)
         assert "not committed offsets, and can't be saved" in backup.err
-        for argv in (
-            ["delete", "--yes"],
-            ["delete-offsets", "--topic", topic, "--yes"],
-            ["reset-offsets", "--topic", topic, "--to-earliest", "--execute", "--yes"],
-        ):
-            result = kgtool(argv[0], "--group", name, *argv[1:])
-            assert result.status == 1, argv
-            assert "is a share group" in result.err, argv
-            assert "kafka-share-groups.sh" in result.err, argv
         peek = kgtool("peek", name)
         assert (peek.status, "shows its start offsets" in peek.err) == (1, True)
         doctor = kgtool("doctor", "--group", name)
