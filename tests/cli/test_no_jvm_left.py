@@ -65,3 +65,34 @@ def test_a_strike_at_any_moment(number: signal.Signals, tmp_path: Path) -> None:
         assert "Traceback" not in said or process.returncode in (-number, 1), said
         assert _alive(pids) == [], f"left at step {step}"
     assert began
+
+
+STRUCK_IN_A_CALLBACK = """
+import os, sys, time, weakref
+from kgtool.cli.app import main
+
+class Thing: pass
+
+def struck(*_):
+    thing = Thing()
+    kept = weakref.ref(thing, lambda _: os.kill(os.getpid(), int(sys.argv[1])))
+    del thing
+    time.sleep(20)
+
+main._dispatch = struck
+sys.exit(main.main(["list"]))
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_strike_while_python_discards_exceptions(number: signal.Signals, status: int) -> None:
+    """Was: the handler ran in a weak reference's callback, as imports have many; nothing ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCK_IN_A_CALLBACK, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith("ed.\n"), done.stderr

@@ -5,14 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import SimpleNamespace
 from typing import Any
-
-lost: list[BaseException] = []
-"""What handlers of signals have raised: in some callbacks of Python's that is ignored."""
 
 
 @contextmanager
@@ -33,8 +28,7 @@ def no_orphans() -> Iterator[None]:
             started.append(process)
         return process
 
-    theirs["Popen"], clock = start, theirs["time"]
-    theirs["time"] = SimpleNamespace(sleep=_sleep)
+    theirs["Popen"] = start
     try:
         yield
     except BaseException:
@@ -45,14 +39,7 @@ def no_orphans() -> Iterator[None]:
         _forget_gateway()
         raise
     finally:
-        theirs["Popen"], theirs["time"] = popen, clock
-
-
-def _sleep(seconds: float) -> None:
-    """Wait a little for the JVM, but not after an interruption."""
-    time.sleep(seconds)
-    if lost:
-        raise lost[0]
+        theirs["Popen"] = popen
 
 
 def _forget_gateway() -> None:

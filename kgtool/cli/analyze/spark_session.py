@@ -90,9 +90,7 @@ def interruptible() -> Iterator[None]:
     Ctrl-C and SIGTERM reach Spark's processes too, so that the job or the JVM may end before this
     process gets the signal; and an exception in a handler is lost inside a callback of Py4J.
     """
-    from kgtool.analysis.spark.jvm_process import lost as raised
-
-    raised.clear()
+    raised: list[BaseException] = []
     handlers = {number: _remembering(number, raised) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

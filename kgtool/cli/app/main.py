@@ -92,7 +92,7 @@ def _run(arguments: list[str]) -> int:
     output = Output(format_ if format_ in FORMATS else "text")
     output.is_debug = "--debug" in arguments
     output.arguments = arguments
-    previous = _on_sigterm()
+    hook, previous = sys.unraisablehook, _on_sigterm()
     try:
         return _dispatch(arguments, output)
     except BrokenPipeError:
@@ -114,6 +114,7 @@ def _run(arguments: list[str]) -> int:
             import signal
 
             signal.signal(signal.SIGTERM, previous)
+            sys.unraisablehook = hook
 
 
 def _dispatch(arguments: list[str], output: Output) -> int:
@@ -229,6 +230,26 @@ def _on_sigterm() -> Any:
         raise Terminated
 
     try:
-        return signal.signal(signal.SIGTERM, terminate)
+        before = signal.signal(signal.SIGTERM, terminate)
     except ValueError:
         return None
+    others = sys.unraisablehook
+    sys.unraisablehook = lambda lost: _strikes_again(lost) or others(lost)
+    return before
+
+
+def _strikes_again(lost: sys.UnraisableHookArgs) -> bool:
+    """Send a signal that ends the run again, where Python has discarded what its handler raised.
+
+    Handlers run between any two instructions of Python: in callbacks of weak references too, of
+    which each import has one.
+    """
+    import signal
+
+    number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(lost.exc_type)
+    if number is not None:
+        import threading
+
+        main_thread = threading.main_thread().ident
+        threading.Timer(0.01, signal.pthread_kill, (main_thread, number)).start()
+    return number is not None
