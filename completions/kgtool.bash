@@ -306,7 +306,7 @@ _kgtool_kind() {
         --timeout) [[ -n $kind ]] || kind="any" ;;
         -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
-        --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-not-cleaned offsets-segments offsets-growth offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start uncommitted pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
+        --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-not-cleaned offsets-segments offsets-growth offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start at-risk uncommitted pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
         --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;

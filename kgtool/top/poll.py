@@ -160,6 +160,8 @@ class Poller:
                 expiry = facts.expiries.groups.get(name)
                 times = [e.expires_at_ms for e in expiry.offsets.values()] if expiry else []
                 group.expires_at_ms = min((at for at in times if at is not None), default=None)
+                risks = [risk.lost_at_ms for key, risk in facts.at_risk.items() if key[0] == name]
+                group.lost_at_ms = min((at for at in risks if at is not None), default=None)
 
     def _facts(self, names: list[str]) -> Facts:
         kinds = {name: self.groups[name].listing.type or "" for name in names}

@@ -25,6 +25,7 @@ from tests.bench import (
     describing,
     installed,
     listing,
+    recovering,
     startup,
 )
 from tests.bench.measure import Failed
@@ -64,6 +65,11 @@ def _delete(runs: int, sizes: Sizes) -> list[Result]:
         return deleting.measure(here, runs, sizes)
 
 
+def _recover(runs: int, sizes: Sizes) -> list[Result]:
+    with world("recover") as here:
+        return recovering.measure(here, runs, sizes)
+
+
 def _size(_runs: int, sizes: Sizes) -> list[Result]:
     with world("size", heap="4g") as here:
         return at_size.measure(here, sizes)
@@ -83,6 +89,7 @@ PARTS: dict[str, Callable[[int, Sizes], list[Result]]] = {
     "groups": _groups,
     "streams": _streams,
     "delete": _delete,
+    "recover": _recover,
     "size": _size,
     "analyze": _analyze,
 }

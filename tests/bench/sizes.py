@@ -22,7 +22,9 @@ class Sizes(NamedTuple):
     """Of what takes a tenth of a second."""
     records: int = 8_000_000
     """Of the log that ``analyze`` reads."""
+    lost_records: int = 1_000_000
+    """Of the partition of the log that ``recover`` reads."""
 
 
-SMOKE = Sizes(20, 3, (40, 6), (3, 2, 2), (20, 3), 1, (30, 3), 1, 20_000)
+SMOKE = Sizes(20, 3, (40, 6), (3, 2, 2), (20, 3), 1, (30, 3), 1, 20_000, 200)
 """As small as can be: does every row still do its work?"""

@@ -397,6 +397,16 @@ def pile(glob: str, groups: Sequence[str]) -> Callable[[Past], Seen]:
     )
 
 
+def at_risk(past: Past) -> Seen:
+    """Its command tells whether they will be read in time: it ends nothing."""
+    group, topic = clients.unique("risky"), _topic(past)
+    clients.set_topic_config(past.bootstrap, topic, **{"retention.ms": str(40 * HOUR_MS)})
+    at_ms = int(time.time() * 1000) - 39 * HOUR_MS
+    clients.commit(past.bootstrap, group, {(topic, 0): 10})
+    clients.produce(past.bootstrap, topic, 5, timestamp_ms=at_ms)
+    return Seen(("--group", group), ends=False)
+
+
 def saved(group: str) -> Callable[[Past], Seen]:
     """Only its members can do more than that: a copy is what there is to be had beforehand."""
 
@@ -409,6 +419,7 @@ def saved(group: str) -> Callable[[Past], Seen]:
 FIXES: dict[str, list[Callable[[Past], Seen]]] = {
     "beyond-end": [beyond_end],
     "before-start": [before_start],
+    "at-risk": [at_risk],
     "uncommitted": [uncommitted],
     "topic-recreated": [of_the_past("recreated", partition=1)],
     "topic-gone": [of_the_past("gone", partition=1)],

@@ -21,6 +21,7 @@ KEYS = [
 FIXED = {
     "beyond-end",
     "before-start",
+    "at-risk",
     "uncommitted",
     "topic-recreated",
     "topic-gone",

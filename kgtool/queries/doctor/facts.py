@@ -8,7 +8,15 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Pause, gather, within
 from kgtool.errors import KgError
-from kgtool.model import GroupDescription, GroupOffsets, ItemError, Member, OffsetRow, Target
+from kgtool.model import (
+    GroupDescription,
+    GroupOffsets,
+    ItemError,
+    Member,
+    OffsetRow,
+    Target,
+    TopicPartition,
+)
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_rules import BrokerRules
@@ -26,6 +34,7 @@ from kgtool.queries.log.expiry import (
     Question,
     find_expiries,
 )
+from kgtool.queries.offsets.at_risk import AtRisk, find_at_risk
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.retention.rules import RULES_4_1
 from kgtool.text import shell_word
@@ -70,6 +79,7 @@ class Facts(NamedTuple):
     later: Mapping[str, GroupDescription]
     topic_ids: Mapping[str, str | None]
     errors: list[ItemError]
+    at_risk: Mapping[tuple[str, TopicPartition], AtRisk] = {}
 
     def commit_time(self, row: OffsetRow) -> CommitTime | None:
         """Return when a row was committed; None where the log does not tell."""
@@ -114,14 +124,17 @@ def gather_facts(
     topic_ids = {
         name: id_text(topic.topic_id) for name, topic in cluster.topics.items() if not topic.error
     }
-    (times, expiries, errors), transactions, later = yield from gather(
+    (times, expiries, errors), transactions, later, at_risk = yield from gather(
         [
             within(_log_facts(cluster, found, brokers, options), LOG_SHARE),
             within(_transactions(cluster, found, brokers), LOG_SHARE),
             _describe_again(cluster, found, kinds, options),
+            within(find_at_risk(cluster, found, options.now_ms, options.within_ms), LOG_SHARE),
         ]
     )
-    return Facts(options, found, brokers, times, expiries, transactions, later, topic_ids, errors)
+    return Facts(
+        options, found, brokers, times, expiries, transactions, later, topic_ids, errors, at_risk
+    )
 
 
 def _is_missing(found: GroupOffsets) -> bool:

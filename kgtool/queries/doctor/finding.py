@@ -85,6 +85,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "committed before the start of the log",
         "Records were removed before they were read; auto.offset.reset decides what follows.",
     ),
+    "at-risk": (
+        "unread records that are removed soon",
+        "Their topic's retention.ms is nearly over. Read them in time, or keep them longer: "
+        "kafka-configs.sh --alter --entity-type topics with a larger retention.ms.",
+    ),
     "uncommitted": (
         "partitions without a commit, of topics that a group reads",
         "A consumer starts there where auto.offset.reset says: latest skips what is there already.",

@@ -10,7 +10,7 @@ from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartiti
 from kgtool.queries.doctor.facts import Facts, is_abandoned
 from kgtool.queries.doctor.finding import PROBLEM, WARNING, Finding, file_name, idle_step
 from kgtool.retention.rules import RULE_COMMIT
-from kgtool.text import counted, listed, moment
+from kgtool.text import counted, listed, moment, span
 
 Rows = dict[str, list[OffsetRow]]
 """Rows of one group by topic."""
@@ -46,7 +46,7 @@ def _kind(
         return _WRONG[row.status]
     if _is_other_topic(facts, row):
         return topic_recreated
-    return None
+    return at_risk if (row.group, row.topic_partition) in facts.at_risk else None
 
 
 def is_ghost(facts: Facts, group: GroupDescription, row: OffsetRow) -> bool:
@@ -138,6 +138,36 @@ def before_start(
         )
         evidence = {**_numbers(group, row), "lost_records": lost}
         yield _offset("before-start", WARNING, row, detail, evidence, fix)
+
+
+def at_risk(facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]) -> Iterator[Finding]:
+    """The first unread records are in the last quarter of their topic's retention."""
+    risks = [facts.at_risk[row.group, row.topic_partition] for row in rows]
+    times = [risk.lost_at_ms for risk in risks if risk.lost_at_ms is not None]
+    first_ms = min(times, default=None)
+    numbers, records = [row.partition for row in rows], sum(row.readable or 0 for row in rows)
+    left_ms = None if first_ms is None else first_ms - facts.options.now_ms
+    kept = span(risks[0].retention_ms)
+    when = f"the first in {span(left_ms)}" if left_ms and left_ms > 0 else "the first at any moment"
+    if left_ms is None:
+        when = "soon"
+    detail = (
+        f"{counted(records, 'unread record')} in {counted(len(rows), 'partition')} "
+        f"({listed(numbers, 5)}), kept for {kept}: {when}"
+    )
+    evidence = {
+        "partitions": numbers,
+        "records": records,
+        "first_lost_at_ms": first_ms,
+        "retention_ms": risks[0].retention_ms,
+        "members": len(group.members),
+    }
+    # Nobody reads them, or it is too late already.
+    is_lost = group.is_empty or (left_ms is not None and left_ms <= 0)
+    fix = ("kgtool", "lag", "--group", group.group, "--topic", _place(rows), "--rates")
+    one = numbers[0] if len(numbers) == 1 else None
+    severity = PROBLEM if is_lost else WARNING
+    yield Finding("at-risk", severity, detail, evidence, fix, group.group, rows[0].topic, one)
 
 
 def topic_gone(
@@ -249,9 +279,12 @@ def _offset(
     return Finding(kind, severity, detail, evidence, fix, row.group, row.topic, row.partition)
 
 
+def _place(rows: Sequence[OffsetRow]) -> str:
+    return f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
+
+
 def _reset(group: GroupDescription, rows: Sequence[OffsetRow], *to: str) -> tuple[str, ...]:
     """Return the command that moves offsets; a group with members has to be stopped first."""
-    place = f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
     wait = () if group.is_empty else ("--wait-empty", "10m")
     return (
         "kgtool",
@@ -259,7 +292,7 @@ def _reset(group: GroupDescription, rows: Sequence[OffsetRow], *to: str) -> tupl
         "--group",
         group.group,
         "--topic",
-        place,
+        _place(rows),
         *to,
         *wait,
         "--execute",
