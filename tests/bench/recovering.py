@@ -25,7 +25,7 @@ def measure(world: World, runs: int, sizes: Sizes) -> list[Result]:
     for _ in range(sizes.lost_records // (GROUPS * partitions)):
         world.commit(topic, names, partitions)
     lost = names[0]
-    clients.admin(world.bootstrap).delete_consumer_groups([lost])[lost].result(60)
+    clients.delete_groups(world.bootstrap, lost)
     env, options = quiet(world.folder), ["--bootstrap-server", world.bootstrap, "-o", "json"]
     ours = Command([KGTOOL, "recover", lost, "--dry-run", *options], env)
     theirs = Command([KGTOOL, "explain", lost, *options], env, statuses=(0, 1))

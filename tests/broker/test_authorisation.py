@@ -476,6 +476,28 @@ def test_a_policy_may_refuse_what_undo_may_not_cover(
     assert here.run("--delete", "--group", name).status == 0
 
 
+def test_recover_without_the_log_names_the_acl(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "recover, without READ on the log", "outcome") as cell:
+        group = here.group("DESCRIBE", "READ")
+        clients.delete_groups(here.bootstrap, group)
+        result = here.run("recover", group, "--yes")
+        assert result.status == 1
+        error = only_error(result)
+        assert (error["code"], error["target"]["group"]) == (29, group)
+        assert error["hint"] == f"It needs the ACL operation READ on topic {LOG}."
+        assert clients.committed(here.bootstrap, group) == {}
+        here.allow(ResourceType.TOPIC, LOG, "DESCRIBE", "READ")
+        here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE", "READ")
+        try:
+            done = here.run("recover", group, "--yes")
+        finally:
+            for topic in (LOG, here.hidden):
+                here.forbid(ResourceType.TOPIC, topic)
+        assert done.status == 0, done
+        assert sorted(clients.committed(here.bootstrap, group).values()) == [1, 2]
+        cell.says("named; done once it was allowed")
+
+
 def test_rates_without_the_log_are_of_two_looks(here: Guarded, outcome: Outcome) -> None:
     """What comes is still told by ListOffsets; what is read by two looks, and it says so."""
     with outcome(TABLE, "lag --rates, without READ on the log", "outcome") as cell:

@@ -283,6 +283,33 @@ def test_from_an_export_and_to_a_file(here: Here, kgtool: Kgtool, tmp_path: Path
     assert here.offsets(group) == before
 
 
+def test_what_stood_at_a_time_from_an_export(here: Here, kgtool: Kgtool, tmp_path: Path) -> None:
+    """As of the living log, and only of what the copy holds."""
+    group, topic = clients.unique("then"), here.topic()
+    commit(here.at, group, {(topic, 0): 3, (topic, 1): 4}, "old", 1)
+    time.sleep(0.05)
+    at_ms = int(time.time() * 1000)
+    time.sleep(0.05)
+    commit(here.at, group, {(topic, 0): 9}, "new", 1)
+    here.tool("--delete", "--group", group)
+    export = tmp_path / "export"
+    assert kgtool("export", "--out", str(export)).status == 0
+    commit(here.at, group, {(topic, 0): 11, (topic, 2): 12}, "newest", 1)
+    words = ("recover", group, "--from", str(export), "--at", str(at_ms))
+    dry = kgtool(*words, "--dry-run")
+    assert (dry.status, statuses(dry)) == (0, {0: "would-restore", 1: "would-restore"}), dry
+    done = kgtool(*words, "--yes")
+    assert (done.status, statuses(done)) == (0, {0: "restored", 1: "restored"}), done
+    expected = {(topic, 0): (3, "old", 1), (topic, 1): (4, "old", 1)}
+    assert here.offsets(group) == {**expected, (topic, 2): (12, "newest", 1)}
+    early = kgtool("recover", group, "--from", str(export), "--at", "2001-01-01", "--yes")
+    assert early.status == 2
+    said = early.json["errors"][0]["message"]
+    assert "2001-01-01T00:00:00Z is before the log" in said and "goes back to 20" in said
+    assert kgtool("undo", "last", "--yes").status == 0
+    assert here.offsets(group) == {(topic, 0): (11, "newest", 1), (topic, 2): (12, "newest", 1)}
+
+
 def test_what_it_refuses(here: Here, kgtool: Kgtool) -> None:
     """No trace; members; out of range; one bad group does not hide the others."""
     group, topic = clients.unique("refused"), here.topic()

@@ -178,6 +178,23 @@ class TestBashAndZsh:
         ]
 
     @pytest.mark.broker
+    def test_recover_is_completed_by_groups_that_are_gone(
+        self, shell: Shell, bootstrap: str
+    ) -> None:
+        """Not by one that is there, nor by one that is back."""
+        topic = clients.create_topic(bootstrap, clients.unique("compl-gone"), 1)
+        prefix = clients.unique("gone")
+        gone, there, back = (f"{prefix}-{word}" for word in ("lost", "there", "undone"))
+        for name in (gone, there, back):
+            clients.commit(bootstrap, name, {(topic, 0): 0})
+        clients.delete_groups(bootstrap, gone, back)
+        clients.commit(bootstrap, back, {(topic, 0): 0})
+        server = ["--bootstrap-server", bootstrap]
+        for option in ("", "--group "):
+            words = shell.words(f"kgtool recover --bootstrap-server {bootstrap} {option}{prefix}\t")
+            assert words == ["recover", *server, *option.split(), gone]
+
+    @pytest.mark.broker
     def test_undo_knows_the_journals(
         self, shell: Shell, path: str, tmp_path: Path, bootstrap: str
     ) -> None:

@@ -150,6 +150,37 @@ def test_a_cleanup_in_two_steps_and_undo(
     assert clients.committed(bootstrap, name) == {(topic, 0): 2}
 
 
+def test_what_is_gone_comes_back_in_two_steps(
+    talk: Call, group: tuple[str, str], bootstrap: str
+) -> None:
+    """The plan changes nothing; what was committed since it is left alone; undo takes it away."""
+    name, topic = group
+    clients.commit(bootstrap, name, {(topic, 0): 3}, "noted")
+    clients.delete_groups(bootstrap, name)
+
+    async def ask(client: Client) -> None:
+        plan = await said(client, "plan_recover", group=name)
+        (row,) = plan["results"]
+        assert (row["offset"], row["status"], plan["exit_status"]) == (3, "would-restore", 0)
+        assert clients.committed(bootstrap, name) == {}
+        done = await said(client, "apply", plan_id=plan["plan_id"])
+        assert [one["status"] for one in done["results"]] == ["restored"], done
+        assert clients.committed(bootstrap, name) == {(topic, 0): 3}
+        assert "no such plan" in await refused(client, "apply", plan_id=plan["plan_id"])
+        (change,) = (await said(client, "history"))["results"]
+        assert change["command"] == "recover"
+        back = await said(client, "plan_undo", journal=change["id"])
+        await said(client, "apply", plan_id=back["plan_id"])
+        assert clients.committed(bootstrap, name) == {}
+        again = await said(client, "plan_recover", group=name, topic=[topic])
+        clients.commit(bootstrap, name, {(topic, 0): 4})
+        told = await refused(client, "apply", plan_id=again["plan_id"])
+        assert f"{topic}-0 has changed since the plan" in told
+
+    talk(ask, 'mcp = ["recover", "undo"]')
+    assert clients.committed(bootstrap, name) == {(topic, 0): 4}
+
+
 def test_only_the_planned_rows_are_sent(
     talk: Call, group: tuple[str, str], bootstrap: str, new_topic: Callable[..., str]
 ) -> None:

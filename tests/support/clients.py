@@ -84,6 +84,13 @@ def delete_topics(bootstrap: str, *names: str) -> None:
         future.result(timeout=30)
 
 
+def delete_groups(bootstrap: str, *names: str) -> None:
+    """Delete groups, with what they have committed."""
+    client = admin(bootstrap)
+    for future in client.delete_consumer_groups(list(names)).values():
+        future.result(30)
+
+
 def produce(
     bootstrap: str,
     topic: str,
