@@ -34,10 +34,11 @@ lanes: venv  ## the oldest and newest Python, the oldest dependencies (LANES=low
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/lanes.py $(LANES)
 
-soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds 600"), 100 M records
+soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds 600"), 100 M records, random lives
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/soak.py $(SOAK)
 	@$(BIN)/python tools/soak_analyze.py
+	@$(BIN)/python tools/truth.py
 
 bench: venv  ## how fast it is: ratios against Kafka's tool and against the limits
 	@$(SHELL) tools/java.sh

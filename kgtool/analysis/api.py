@@ -20,7 +20,7 @@ from kgtool.analysis.arguments import (
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs, read_manifest
 from kgtool.analysis.input.input_files import Inputs
-from kgtool.analysis.input.limitations import check_as_of, limitations
+from kgtool.analysis.input.limitations import check_as_of, limitations, older_note
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.spark.session import job_failures, ship_code
 from kgtool.analysis.tables.quality import damaged_files, sentence
@@ -137,9 +137,12 @@ def analyze(
         except BaseException:
             engine.free()
             raise
+    basis = analysis.basis
     notes = [*inputs.notes, *limitations(inputs.files, basis.rules)]
     if basis.assumed:
         notes.append(f"Assumed: {', '.join(basis.assumed)}.")
+    older = older_note(analysis.older_until_ms, basis.rules)
+    notes += [] if older is None else [older]
     return Tables(analysis, notes, [*inputs.problems, *damaged])
 
 

@@ -93,10 +93,14 @@ class LocalEngine(Engine):
     def fold(self, plan: FoldPlan) -> None:
         """Make the tables of every log partition."""
         work = sorted(self._blobs.items(), key=lambda each: -sum(len(data) for _, data in each[1]))
-        self._blobs.clear()
+        self._tables = _Kept()
         for found in self._each(partial(_fold, plan=plan), work):
             for name, data in found:
                 self._tables.add(name, data)
+
+    def forget_records(self) -> None:
+        """Free what only the fold needs."""
+        self._blobs.clear()
 
     def _each(
         self, do: Callable[[Any], Iterable[Any]], work: Sequence[Any]

@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
+from kgtool.analysis.decode import written_by
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.folded_log import FoldPlan
@@ -57,7 +58,10 @@ class Engine(Protocol):
         """Decode the inputs; return the notes about them, tables of ``schema.RECORDS``."""
 
     def fold(self, plan: FoldPlan) -> None:
-        """Build the tables of every log partition."""
+        """Build the tables of every log partition; again, until ``forget_records``."""
+
+    def forget_records(self) -> None:
+        """Free what only the fold needs."""
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A small table, whole; or the rows of some topics of ``offset_changes``."""
@@ -108,6 +112,8 @@ class Analysis:
             self.overlapping |= state.before.overlapping
         self.as_of_ms = as_of_ms
         self.options = options
+        self.older_until_ms: dict[int, int] = {}
+        """Until when brokers with other rules than these wrote each log partition."""
 
     @cached_property
     def notes(self) -> Any:
@@ -121,8 +127,26 @@ class Analysis:
         )
         found = self.engine.read(self.files, options)
         notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
+        tells = pc.fill_null(pc.equal(notes["reason"], written_by.REASON), fill_value=False)
+        self._learn(written_by.written(notes.filter(tells)))
+        notes = notes.filter(pc.invert(tells))
         path = notes.schema.get_field_index("path")
         return notes.set_column(path, "path", notes["path"].cast(pa.string()))
+
+    def _learn(self, kinds: list[written_by.Written]) -> None:
+        """Choose the rules by the records, where nothing else told; and how far back they hold."""
+        basis = self.basis
+        if basis.rules_given:
+            return
+        likely = written_by.likely_rules(kinds)
+        if basis.rules_assumed and likely is not None:
+            self.basis = basis.with_rules(likely)
+            played = dict.fromkeys(
+                each._replace(rules=likely if each.rules == basis.rules else each.rules)
+                for each in self.options.scenarios
+            )
+            self.options = self.options._replace(scenarios=tuple(played))
+        self.older_until_ms = written_by.older_until_ms(kinds, self.basis.rules)
 
     @cached_property
     def last_record_ms(self) -> int | None:
@@ -168,12 +192,13 @@ class Analysis:
     @cached_property
     def plan(self) -> FoldPlan:
         """Rules and options of the fold."""
+        end_ms = self.end_ms  # this reads the inputs, which may tell the rules
         basis, topics = self.basis, list(_topics(self.basis.topics))
         return FoldPlan(
             basis.rules,
             Wrote(basis.wrote),
             basis.check_interval_ms,
-            self.end_ms,
+            end_ms,
             self.options._replace(counters=None),
             self.overlapping,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
@@ -181,6 +206,7 @@ class Analysis:
             frozenset(name for name, *_ in topics) if topics else None,
             frozenset(self.begins_late),
             basis.listed if self._asks_listing else {},
+            older_until_ms=self.older_until_ms,
         )
 
     @cached_property
@@ -208,7 +234,7 @@ class Analysis:
 
     def small(self, name: str) -> Any:
         """A small table of all log partitions."""
-        return self._folded.collect(name)
+        return self._folded[0].collect(name)
 
     def rows(
         self, name: str, order: Order = (), limit: int | None = None
@@ -234,10 +260,10 @@ class Analysis:
         """A table as its engine has it: a DataFrame of Spark's, or an Arrow table."""
         return self._engine_with(name).frame(name, self._post(name))
 
-    @cached_property
-    def shared_age(self) -> tuple[int, int, int] | None:
-        """``removals.shared_age``: a sign that the brokers' retention was shorter."""
-        return removals.shared_age(self.small("early_removals"))
+    @property
+    def shared_ages(self) -> list[removals.SharedAge]:
+        """``removals.shared_ages``: signs that the brokers' retention was shorter for a time."""
+        return self._folded[1]
 
     @cached_property
     def whatif(self) -> list[dict[str, Any]]:
@@ -256,7 +282,7 @@ class Analysis:
         assert bucket_ms is not None
         deleted = self.small("deleted_offsets")
         topics = pc.unique(deleted["topic"]).to_pylist()
-        changes = self._folded.collect("offset_changes", topics) if topics else None
+        changes = self._folded[0].collect("offset_changes", topics) if topics else None
         columns = metrics.metrics(self.small("metric_counts"), deleted, changes, bucket_ms)
         return pa.table([columns[name] for name in kinds.names], schema=kinds)
 
@@ -274,13 +300,19 @@ class Analysis:
         return frozenset(names.filter(several)["family"].to_pylist())
 
     @cached_property
-    def _folded(self) -> Engine:
+    def _folded(self) -> tuple[Engine, list[removals.SharedAge]]:
+        """The engine once it has the tables, and what made it fold once more."""
         self.engine.fold(self.plan)  # the plan reads the inputs first
-        return self.engine
+        ages = removals.shared_ages(self.engine.collect("early_removals"))
+        if ages:
+            doubtful = tuple(sorted(each.age_ms for each in ages))
+            self.engine.fold(self.plan._replace(doubtful_ages_ms=doubtful))
+        self.engine.forget_records()
+        return self.engine, ages
 
     def decisions(self) -> Iterator[dict[str, Any]]:
         """The rows of ``cleanup.items``, by group."""
-        return self._folded.rows("cleanup", PostProcess(), ("group",), None)
+        return self._folded[0].rows("cleanup", PostProcess(), ("group",), None)
 
     @property
     def _is_blind(self) -> bool:
@@ -289,7 +321,7 @@ class Analysis:
     def _engine_with(self, name: str) -> Engine:
         """The engine once it has that table."""
         table = schema.TABLES[name]
-        engine = self.engine if name == "quality" else self._folded
+        engine = self.engine if name == "quality" else self._folded[0]
         if name in engine.driver_tables:
             return engine
         if table.is_empty_if_blind and self._is_blind:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from kgtool.records import Record
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.doubts import INTERVAL_MS, Checks, Early, explained_until_ms
+from kgtool.retention.doubts import INTERVAL_MS, RACE_MS, Checks, Early, explained_until_ms
 from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.history import Entry, History, Key, LiveOffset, Stored
 from kgtool.retention.rules import RuleSet, group_may_go
@@ -81,8 +81,22 @@ def audit(
         certain = chain.from_iterable(_certain(rows, interval_ms) for rows in writes)
         checks = Checks(rules, interval_ms, list(certain))
         found = [_decided(rows, checks, interval_ms) for rows in writes]
+        if not rules.new_coordinator:
+            _doubt_raced(writes, found)
         removals += sorted(chain.from_iterable(found), key=lambda row: row.log_offset)
     return removals
+
+
+def _doubt_raced(writes: list[list[_Row]], found: list[list[Removal]]) -> None:
+    """Take the causes of groups' removals that may have overtaken those of their offsets."""
+    following: dict[str, Removal] = {}
+    for rows, removals in zip(reversed(writes), reversed(found), strict=True):
+        last, after = removals[-1], following.get(removals[-1].group)
+        may_be_raced = rows[-1].has_left and last.cause == r.CAUSE_EXPLICIT
+        if may_be_raced and after is not None and after.topic is not None:
+            soon = after.removed_at_ms - last.removed_at_ms <= RACE_MS
+            removals[-1] = last._replace(cause=None) if soon else last
+        following[last.group] = removals[0]
 
 
 class _Row(NamedTuple):
@@ -95,6 +109,8 @@ class _Row(NamedTuple):
     """Since when an offset was older than the retention, that came before its time."""
     future: _Future | None = None
     is_consumer: bool = False
+    has_left: bool = False
+    """Of a group's removal: whether the group still had offsets."""
 
     def is_late(self, interval_ms: int) -> bool:
         row = self.removal
@@ -284,6 +300,7 @@ class _Write:
         )
         if not goes:
             self._add(entry, group, r.CAUSE_EXPLICIT, None)
+            self.rows[group][-1] = self.rows[group][-1]._replace(has_left=left)
             return
         cleared = self.cleared_before.get(group, history.cleared_ms(group))
         since = _latest(history.empty_since_ms(group), cleared)

@@ -11,6 +11,11 @@ rebalance ends with a new generation, mostly after ``group.initial.rebalance.del
 that stood still, or of a retention that changed, unless a move of the coordinator or the end of a
 rebalance shortly before explains it. Without that nobody can say whether it is a check's. A group
 without offsets goes by no retention, so its removal alone is no sign.
+
+*Out of order.* Up to 3.9 a check and the deletion of a topic (or an OffsetDelete) clean up in two
+threads (``GroupMetadataManager.cleanupGroupMetadata``): each removes offsets from memory, then
+writes. The one that finds the group without offsets may write the group's tombstone before the
+other has written those of the offsets. Then which of them removed the group is unknown.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ REBALANCE_MS = 300_000
 _SOON_MS = 10_000
 """Within this time before a new generation a removal is in the rebalance."""
 _PHASE_MS = 10
+RACE_MS = 5_000
+"""How long after the group's tombstone those of its offsets may come, if two threads clean up."""
 _CHECKS = 100
 """The clock of the checks is compared over this many of them: it drifts against the time."""
 

@@ -97,7 +97,7 @@ def test_the_order_of_options_never_matters(
 
 
 def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
-    """What is told of offsets that were removed at these ages, one after the other."""
+    """The analysis of offsets that were removed at these ages, one after the other."""
     rows = []
     for number, age_ms in enumerate(ages_ms):
         at, key = T0 + number * apart_ms, offset_key(f"g{number}")
@@ -106,13 +106,64 @@ def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
     batches = (writer.batch(at, [Raw(key, value, ms)]) for at, (ms, key, value) in ordered)
     path = writer.segment(folder, b"".join(batches))
     basis, _ = broker_settings.choose_scenarios(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
-    return Analysis(LocalEngine(), find_inputs([str(path)]).files, basis).shared_age
+    return Analysis(LocalEngine(), find_inputs([str(path)]).files, basis)
+
+
+def checks(retention_ms: int, count: int) -> list[int]:
+    """Ages at which checks remove offsets."""
+    return [retention_ms + 599_999 - 37_000 * (number % 16) for number in range(count)]
+
+
+def by_hand(count: int) -> list[int]:
+    """Ages at which people delete offsets."""
+    rng = random.Random(count)
+    return [rng.randrange(1000, 7 * DAY_MS) for _ in range(count)]
 
 
 def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> None:
-    checks = [DAY_MS + 599_999 - 37_000 * number for number in range(16)]
-    by_hand = [1_000, 3 * DAY_MS, 5 * DAY_MS]
-    assert early(tmp_path, checks + by_hand, 3_600_000) == (16, 19, min(checks))
+    ages = [*checks(DAY_MS, 16), 1_000, 3 * DAY_MS, 5 * DAY_MS]
+    ((count, total, age_ms, _),) = early(tmp_path, ages, 3_600_000).shared_ages
+    assert (count, total, age_ms) == (16, 19, min(checks(DAY_MS, 16)))
+
+
+def test_an_age_stands_out_of_many_deletions_by_hand_and_its_causes_are_unknown(
+    tmp_path: Path,
+) -> None:
+    """Two retentions that the brokers had before, among three times as many deletions."""
+    expired = [*checks(DAY_MS, 40), *checks(3 * DAY_MS, 30)]
+    ages = [*expired, *by_hand(210)]
+    random.Random(1).shuffle(ages)
+    analysis = early(tmp_path, ages, 700_000)
+    first, second = (each.removals for each in analysis.shared_ages)
+    assert first in (40, 41) and second in (30, 31, 32)
+    rows = [row for row in analysis.rows("removals") if row["topic"] is not None]
+    unknown = {row["group"] for row in rows if row["cause"] is None}
+    assert unknown >= {f"g{at}" for at, age in enumerate(ages) if age in expired}
+    assert len(unknown) <= len(expired) + 5
+    assert {row["cause"] for row in rows} == {None, "explicit"}
+
+
+def test_what_else_such_a_check_removes_is_unknown_too(tmp_path: Path) -> None:
+    """Groups that went in the same write; nothing of a write that removed a young offset."""
+    rows = []
+    for number in range(30):
+        at = T0 + number * 3_600_000
+        old, young = offset_key(f"g{number}"), offset_key(f"g{number}", "young")
+        rows += [(at, old, offset_value(5, at))]
+        gone = [(at + DAY_MS, old, None), (at + DAY_MS, b"\0\2" + writer.text(f"g{number}"), None)]
+        if number >= 20:
+            rows += [(at + DAY_MS // 2, young, offset_value(5, at + DAY_MS // 2))]
+            gone += [(at + DAY_MS, young, None)]
+        rows += gone
+    rows.sort(key=lambda row: row[0])
+    batches = (writer.batch(at, [Raw(key, value, ms)]) for at, (ms, key, value) in enumerate(rows))
+    path = writer.segment(tmp_path, b"".join(batches))
+    basis, _ = broker_settings.choose_scenarios(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
+    analysis = Analysis(LocalEngine(), find_inputs([str(path)]).files, basis)
+    found: dict[str, set[Any]] = {}
+    for row in analysis.rows("removals"):
+        found.setdefault(row["group"], set()).add(row["cause"])
+    assert found == {f"g{n}": {None} if n < 20 else {"explicit"} for n in range(30)}
 
 
 @pytest.mark.parametrize(
@@ -122,6 +173,9 @@ def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> Non
         ([DAY_MS] * 16, 0),
         # Somebody deletes now and then.
         ([number * DAY_MS // 3 for number in range(16)], 3_600_000),
+        (by_hand(2000), 600_000),
+        # A job deletes what is older than three days, once a day.
+        ([3 * DAY_MS + 86_400 * number for number in range(1000)], 600_000),
         # Somebody deletes right after the commits: no broker's retention is under a minute.
         ([59_999 + 1_000 * number for number in range(16)], 3_600_000),
         # What expired after a week.
@@ -131,4 +185,7 @@ def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> Non
 def test_early_removals_by_hand_show_nothing(
     tmp_path: Path, ages_ms: list[int], apart_ms: int
 ) -> None:
-    assert early(tmp_path, ages_ms, apart_ms) is None
+    analysis = early(tmp_path, ages_ms, apart_ms)
+    assert analysis.shared_ages == []
+    causes = {row["cause"] for row in analysis.rows("removals")}
+    assert None not in causes

@@ -32,9 +32,11 @@ from kgtool.analysis.decode.rows import (
     note_rows,
     read_row,
     record_rows,
+    version_rows,
 )
 from kgtool.analysis.decode.segments import Chunk, Note, Notes
 from kgtool.analysis.decode.vector_reader import Ints
+from kgtool.analysis.decode.written_by import UNDATED, VERSIONS
 from kgtool.records import types
 from kgtool.records.control import ABORT, COMMIT
 
@@ -128,6 +130,7 @@ def _decode_records(
     offsets = offset_records.valid_records(
         records, np.flatnonzero(is_offset), notes, by_producer=options.by_producer
     )
+    yield from version_rows(source, records, key_type, _versions(records, key_type, offsets))
     index = offsets.at
     keys = offset_records.read_keys(view, records.key_at[index], records.key_size[index])
     if options.bucket_ms is not None:
@@ -142,6 +145,25 @@ def _decode_records(
         )
     columns = offset_records.offset_columns(records, key_type, offsets, keys, deletions, options)
     yield from record_rows(source, schema.KIND_OFFSET, records, columns)
+
+
+def _versions(records: LogRecords, key_type: Ints, offsets: offset_records.OffsetRecords) -> Ints:
+    """Value versions that tell which brokers wrote them, as ``written_by.Written`` has them."""
+    version = np.full(len(key_type), -1)
+    values = offsets.values
+    undated = (values.version == 1) & (values.expire_timestamp_ms == -1)
+    version[offsets.at] = np.where(
+        offsets.tombstone, -1, np.where(undated, UNDATED, values.version)
+    )
+    others = np.flatnonzero(~records.control & np.isin(key_type, _TELLING))
+    found = np.where(
+        records.value_size[others] >= 2, records.view.i16(records.value_at[others]), -1
+    )
+    version[others] = np.where(found < VERSIONS, found, -1)
+    return version
+
+
+_TELLING = tuple(sorted(types.KNOWN_TYPES - {*types.OFFSET_TYPES}))
 
 
 def _marker_columns(records: LogRecords, index: Ints, notes: Notes) -> dict[str, Any]:

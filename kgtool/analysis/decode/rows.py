@@ -13,6 +13,7 @@ from kgtool.analysis.decode.batches import LogRecords, Spans
 from kgtool.analysis.decode.job_progress import ReadCounters
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import Bools, Ints
+from kgtool.analysis.decode.written_by import REASON, VERSIONS
 
 AHEAD_MS = 86_400_000
 """Largest plausible difference between clocks."""
@@ -121,6 +122,28 @@ def epoch_rows(source: Source, records: LogRecords) -> Iterator[Any]:
         "commits": epoch,
     }
     yield rows(source, schema.KIND_EPOCH, len(first), columns)
+
+
+def version_rows(
+    source: Source, records: LogRecords, key_type: Ints, version: Ints
+) -> Iterator[Any]:
+    """Quality rows of the kinds of records, with the first and last time of each.
+
+    :param version: of the values; -1: a tombstone, or not of interest.
+    """
+    code = np.where(version >= 0, key_type * VERSIONS + version, -1)
+    kinds = np.flatnonzero(np.bincount(code[code >= 0]))
+    if not kinds.size:
+        return
+    times = [records.timestamp_ms[code == each] for each in kinds]
+    columns = {
+        "path": [source.path] * len(kinds),
+        "reason": [REASON] * len(kinds),
+        "position": kinds,
+        "first_ms": [int(each.min()) for each in times],
+        "timestamp_ms": [int(each.max()) for each in times],
+    }
+    yield rows(source, schema.KIND_QUALITY, len(kinds), columns)
 
 
 def note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:

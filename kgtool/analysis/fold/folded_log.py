@@ -74,6 +74,11 @@ class FoldPlan(NamedTuple):
     """Log partitions that begin before the inputs."""
     listed: dict[str, Listed] = {}
     """cluster.json's groups, where records can't tell the state of some."""
+    older_until_ms: dict[int, int] = {}
+    """Until when brokers with other rules are known to have written each log partition."""
+    doubtful_ages_ms: tuple[int, ...] = ()
+    """Ages at which so many offsets were removed before their time that the brokers' retention may
+    have been that."""
 
 
 class Verdicts(NamedTuple):
@@ -109,6 +114,20 @@ class FoldedLog:
         found = iter(records.events(rows[~is_load]))
         loads = iter(Loads(*(column[rows[is_load] - count] for column in self.loads)).events())
         return [next(loads if each else found) for each in is_load.tolist()]
+
+    @cached_property
+    def older_until_ms(self) -> int:
+        """Until when brokers with other rules may have led this partition; NONE: never.
+
+        A new version of a broker is a new leader epoch.
+        """
+        known = self.plan.older_until_ms
+        own, anywhere = known.get(self.partition, NONE), max(known.values(), default=NONE)
+        if own == NONE:
+            return anywhere
+        _, moved_ms = self.log.moves
+        later = moved_ms[moved_ms > own]
+        return int(later.min()) if later.size else anywhere
 
     @cached_property
     def families(self) -> Any:

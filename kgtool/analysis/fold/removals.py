@@ -17,6 +17,7 @@ from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.removal_doubts import Removed, causes, early, late
 from kgtool.retention import rules as r
+from kgtool.retention.doubts import RACE_MS, explained_until_ms
 
 CAUSES = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY, r.CAUSE_CONVERTED, r.CAUSE_EXPLICIT)
 EXPIRED, GROUP_EMPTY, CONVERTED, EXPLICIT = range(4)
@@ -67,7 +68,19 @@ def explain_removals(folded: FoldedLog) -> Removals:
         rule=np.full(size, -1),
     )
     found = found.only(np.lexsort((found.position, found.group)))
-    return _as_far_as_known(folded, _with_causes(folded, found)) if size else found
+    if not size:
+        return found
+    return _by_these_rules(folded, _as_far_as_known(folded, _with_causes(folded, found)))
+
+
+def _by_these_rules(folded: FoldedLog, found: Removals) -> Removals:
+    """Without causes and dates from times when other brokers with other rules made them."""
+    older = found.at_ms <= folded.older_until_ms
+    return found._replace(
+        cause=np.where(older, -1, found.cause),
+        expires_ms=np.where(older, NONE, found.expires_ms),
+        rule=np.where(older, -1, found.rule),
+    )
 
 
 def _as_far_as_known(folded: FoldedLog, found: Removals) -> Removals:
@@ -121,6 +134,8 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
         *(_of_offsets(found, each) for each in (past.stored[row], verdicts.rule)),
     )
     cause, expires, doubtful = _with_early(folded, removed, write, cause, expires)
+    doubtful |= _of_shared_age(folded, removed, write, cause, expires)
+    cause = np.where(doubtful, -1, cause)
     is_early = (
         (rule == rc.RULE[r.RULE_EMPTY_SINCE]) & (cause == EXPIRED) & (expires_before != expires)
     )
@@ -137,10 +152,19 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     by_hand = by_check & any_of(write, cause == EXPLICIT)
     cause = np.where(by_check & any_of(write, unsure), -1, cause)
     cause = np.where(by_hand, EXPLICIT, cause)
+    cause = np.where(_raced(folded, found, left) & (cause == EXPLICIT), -1, cause)
     gone = by_check & (cause != GROUP_EMPTY) & of_group
     return found._replace(
         cause=cause, expires_ms=np.where(gone, NONE, expires), offsets_left=left, rule=rule
     )
+
+
+def _raced(folded: FoldedLog, found: Removals, left: Ints) -> Bools:
+    """Which groups' removals may have overtaken those of the offsets that were left."""
+    ahead = np.append(found.group[1:] == found.group[:-1], False) & found.of_group & (left > 0)
+    soon = np.append(np.diff(found.at_ms), 0) <= RACE_MS
+    after = np.append(~found.of_group[1:], False)
+    return np.asarray(ahead & soon & after & (not folded.plan.rules.new_coordinator))
 
 
 def _of_offsets(found: Removals, values: Ints) -> Ints:
@@ -170,6 +194,18 @@ def _with_early(
     expired = places[cause[places] == EXPIRED]
     expires[expired] = old_ms[expired]
     return cause, expires, doubtful & (cause == -1)
+
+
+def _of_shared_age(
+    folded: FoldedLog, removed: Removed, write: Ints, cause: Ints, expires: Ints
+) -> Bools:
+    """Which came before their time, but at an age that may have been the brokers' retention."""
+    plan, found = folded.plan, np.zeros(len(cause), dtype=np.bool_)
+    early = (removed.stored >= 0) & (cause == EXPLICIT) & (expires > removed.at_ms)
+    age_ms = removed.at_ms - np.where(early, expires, 0) + plan.wrote.phases[0][1]
+    for age in plan.doubtful_ages_ms:
+        found |= early & (age_ms >= age) & (age_ms < age + explained_until_ms(plan.interval_ms))
+    return found & ~any_of(write, (cause == EXPLICIT) & ~found)
 
 
 def group_contents(

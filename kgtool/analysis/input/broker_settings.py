@@ -49,6 +49,20 @@ class BrokerSettings(NamedTuple):
     listed: dict[str, tuple[str, str, str]] = {}
     """cluster.json's groups: type, state, protocol type."""
 
+    rules_given: bool = False
+    """Whether somebody chose the rules."""
+
+    @property
+    def rules_assumed(self) -> bool:
+        """Whether nothing told the rules."""
+        return f"rules {self.rules.name}" in self.assumed
+
+    def with_rules(self, rules: RuleSet) -> BrokerSettings:
+        """These with other rules, assumed as well."""
+        names = {f"rules {self.rules.name}": f"rules {rules.name}"}
+        assumed = [names.get(each, each) for each in self.assumed]
+        return self._replace(rules=rules, assumed=assumed)
+
     @property
     def wrote(self) -> RetentionPhases:
         """All retentions that the brokers had."""
@@ -97,6 +111,7 @@ def settings_from(
         (),
         dict(_log_starts(content.get("partitions"))),
         dict(_listed(content.get("groups"))),
+        rules_given=rules in RULE_SETS,
     )
 
 

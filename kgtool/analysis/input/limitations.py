@@ -10,6 +10,7 @@ from typing import Any
 from kgtool.analysis import missing_data
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import InputFile
+from kgtool.analysis.words import when
 from kgtool.errors import UsageError
 from kgtool.retention.rules import RuleSet
 from kgtool.text import listed
@@ -70,6 +71,17 @@ def late_note(first: Mapping[int, int]) -> str | None:
     return (
         f"The inputs lack the beginning of log partition {some}. Groups without a record of their "
         "own there have no state and no date, and their earlier removals no cause."
+    )
+
+
+def older_note(until_ms: Mapping[int, int], rules: RuleSet) -> str | None:
+    """The sentence about records of brokers with other rules, by log partition."""
+    if not until_ms:
+        return None
+    return (
+        f"Older brokers than those of the rules {rules.name} wrote until "
+        f"{when(max(until_ms.values()))}. Removals up to then have no cause: --rules explains them "
+        "by the rules of those brokers, with --as-of up to then."
     )
 
 

@@ -152,7 +152,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         nothing = whole.nothing_read()
         if nothing is not None:
             raise ConfigError(nothing)
-        self._basis = basis._replace(as_of_ms=whole.end_ms)
+        self._basis = whole.basis._replace(as_of_ms=whole.end_ms)
         self._missing = reduce(or_, (file.missing for file in self._files), 0)
 
     def partitions(self) -> Sequence[Part]:

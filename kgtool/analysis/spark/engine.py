@@ -99,11 +99,18 @@ class SparkEngine(Engine):
         blobs = self._blobs
         blobs = self._by_partition(blobs) if self._tasks > 1 else blobs.coalesce(1)
         ordered = blobs.sortWithinPartitions("partition")
+        for earlier in self._kept[1:]:
+            earlier.unpersist()
+        del self._kept[1:]
+        self._small.clear()
         tables = ordered.mapInArrow(partial(fold_rows, plan=plan), BLOBS)
         self._tables = self._keep(tables)
         small = self._tables.where(~F.col("kind").isin(*_LARGE))
         for row in small.collect():
             self._small.setdefault(row.kind, []).append(from_bytes(bytes(row.data)))
+
+    def forget_records(self) -> None:
+        """Free what only the fold needs."""
         self._kept.pop(0).unpersist()
 
     def _by_partition(self, blobs: DataFrame) -> DataFrame:

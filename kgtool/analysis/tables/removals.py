@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, decode_texts, ints
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, codes, decode_texts, extreme, ints
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
 from kgtool.retention.rules import RULES
 
 FEWEST, MOMENTS = 10, 3
-"""Early removals of one age, and different times of them, that are no accident."""
+"""Early removals of one age, and check intervals with some, that are no accident."""
+AROUND, DEVIATIONS = 6, 6
+"""Steps on both sides of an age that tell how many removals are usual, and how far it is above."""
 SHORTEST_MS = 60_000
 """The shortest retention: offsets.retention.minutes is at least 1."""
+
+
+class SharedAge(NamedTuple):
+    """Removals before their time, as a broker with another retention would make them."""
+
+    removals: int
+    total: int
+    """All early removals, of any age."""
+    age_ms: int
+    """The lowest age of these."""
+    last_ms: int
+    """When the last of them was."""
 
 
 def latency(found: Removals) -> Ints:
@@ -29,9 +43,9 @@ def latency(found: Removals) -> Ints:
 
 
 def early_removals(folded: FoldedLog, found: Removals) -> Any:
-    """Ages of offsets that were removed before their time, in steps of the check interval.
+    """Offsets that were removed before their time, by age and time in steps of the check interval.
 
-    ``moments``: number of different times; ``least``: the lowest age of the step.
+    ``least``: the lowest age of these; ``last``: the latest time.
     """
     plan = folded.plan
     known = ~found.of_group & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
@@ -39,42 +53,49 @@ def early_removals(folded: FoldedLog, found: Removals) -> Any:
         known[:] = False
     at_ms, due = found.at_ms[known], np.minimum(found.expires_ms[known], 2**62)
     age = np.maximum(at_ms - due + plan.wrote.phases[0][1], 0)
-    step, code = np.unique(age // plan.interval_ms, return_inverse=True)
-    times = np.unique(np.stack([code, at_ms]), axis=1)[0]
-    least = np.full(len(step), MAX)
-    np.minimum.at(least, code, age)
+    step, moment = age // plan.interval_ms, at_ms // plan.interval_ms
+    code = codes(step, moment)
+    first, size = np.unique(code, return_index=True)[1], int(code.max(initial=-1)) + 1
     return pa.table(
         {
-            "step": step,
-            "count": np.bincount(code, minlength=len(step)),
-            "moments": np.bincount(times, minlength=len(step)),
-            "least": least,
+            "step": step[first],
+            "moment": moment[first],
+            "count": np.bincount(code, minlength=size),
+            "least": extreme(size, code, age, least=True),
+            "last": extreme(size, code, at_ms),
         }
     )
 
 
-def shared_age(parts: Any) -> tuple[int, int, int] | None:
-    """(early removals that share an age, all of them, that age in ms), if most share one.
+def shared_ages(parts: Any) -> list[SharedAge]:
+    """The ages that stand out of a histogram of all early removals, the most frequent first.
 
     Clients delete at any time and any age; a broker with a shorter retention than assumed removes
-    everything at that age, or within one interval after it.
+    everything at that age, or within one interval after it: that is in two steps, over many
+    checks.
     """
-    step, code = np.unique(ints(parts["step"]), return_inverse=True)
-    count, moments = (
-        np.bincount(code, ints(parts[name]), minlength=len(step)) for name in ("count", "moments")
-    )
-    least = np.full(len(step), MAX)
-    np.minimum.at(least, code, ints(parts["least"]))
-    next_to = np.append(step[1:] == step[:-1] + 1, False)[: len(step)]
-    both = [each + np.where(next_to, np.append(each[1:], 0), 0) for each in (count, moments)]
-    if not len(step):
-        return None
-    best = int(np.argmax(both[0]))
-    total, age_ms = int(count.sum()), int(least[best])
-    is_shared = both[0][best] >= FEWEST and both[1][best] >= MOMENTS
-    if not is_shared or both[0][best] * 3 < total * 2 or age_ms < SHORTEST_MS:
-        return None
-    return int(both[0][best]), total, age_ms
+    step, moment, count, least, last = (ints(parts[name]) for name in parts.column_names)
+    total, found, free = int(count.sum()), [], np.ones(len(step), dtype=np.bool_)
+    while free.any():
+        of_step = np.unique(step[free])
+        sums = [int(count[free & _within(step, each, each + 1)].sum()) for each in of_step]
+        best = int(of_step[int(np.argmax(sums))])
+        those = free & _within(step, best, best + 1)
+        if count[those].sum() < FEWEST:
+            break
+        free &= ~_within(step, best - 1, best + 2)
+        sides = (best - AROUND, best - 1), (best + 2, best + 1 + AROUND)
+        around = max(int(count[_within(step, *side)].sum()) for side in sides) * 2 / AROUND
+        age_ms = int(least[those].min())
+        often = len(np.unique(moment[those])) >= MOMENTS
+        stands_out = count[those].sum() >= around + DEVIATIONS * (around + 1) ** 0.5
+        if often and age_ms >= SHORTEST_MS and stands_out:
+            found.append(SharedAge(int(count[those].sum()), total, age_ms, int(last[those].max())))
+    return found
+
+
+def _within(step: Ints, low: int, high: int) -> Bools:
+    return (step >= low) & (step <= high)
 
 
 def table(folded: FoldedLog, found: Removals) -> Any:

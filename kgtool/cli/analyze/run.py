@@ -71,7 +71,8 @@ def _analyze(
     # A single scenario that is the past itself is no what-if.
     is_whatif = scenarios != (actual_scenario(basis),)
     output.begin((), (inputs.manifest or {}).get("cluster_id"))
-    _note_assumptions(output, inputs, basis)
+    for note in inputs.notes:
+        output.note(f"Note: {note}")
     if options["strict"] and inputs.problems:
         raise ConfigError(inputs.problems[0])
     check_as_of(inputs.files, options["as_of"])
@@ -87,7 +88,7 @@ def _analyze(
             options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
         analysis = Analysis(engine, inputs.files, basis, options["as_of"], table_options, state)
         check_conditions(options["fail_on"], analysis.missing, basis.rules)
-        _write_outputs(analysis, output, options, progress)
+        _write_outputs(analysis, inputs, output, options, progress)
     if state is not None:
         state.commit(analysis)
     # Each is evaluated, as each reports what it found.
@@ -181,7 +182,7 @@ def _total_bytes(inputs: Any) -> int:
 
 
 def _write_outputs(
-    analysis: Any, output: Output, options: dict[str, Any], progress: AnalyzeProgress
+    analysis: Any, inputs: Any, output: Output, options: dict[str, Any], progress: AnalyzeProgress
 ) -> None:
     from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.tables.quality import damaged_files, sentence
@@ -189,6 +190,7 @@ def _write_outputs(
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)  # this reads the inputs
     progress.redraw()
+    _note_assumptions(output, inputs, analysis)
     nothing = analysis.nothing_read()
     if nothing is not None:
         raise ConfigError(nothing)
@@ -232,18 +234,19 @@ def _note_log(output: Output, analysis: Any) -> None:
 
 
 def _warn_early(output: Output, analysis: Any) -> None:
-    """Warn if the log shows that the brokers' retention was another one."""
-    if analysis.shared_age is None:
-        return
-    from kgtool.analysis.words import about
+    """Warn of ages that look like retentions that the brokers had for a time."""
+    from kgtool.analysis.words import about, when
 
-    count, total, age_ms = analysis.shared_age
-    some = f"All {total:,}" if count == total else f"{count:,} of {total:,}"
-    age = about(age_ms - age_ms % 60_000 if age_ms >= 60_000 else age_ms)
-    output.note(
-        f"Warning: {some} early removals were {age} old. If retention was {age}: "
-        f"--retention-was {age.replace(' ', '')}"
-    )
+    now = about(analysis.basis.retention_ms).replace(" ", "")
+    for count, total, age_ms, last_ms in analysis.shared_ages:
+        some = f"All {total:,}" if count == total else f"{count:,} of {total:,}"
+        age = about(age_ms - age_ms % 60_000)
+        was = age.replace(" ", "")
+        output.note(
+            f"Warning: {some} early removals were {age} old, up to {when(last_ms)}: their cause is "
+            f"unknown. If retention was {age}: --retention-was {was}, or {was},{now}@TIME if it "
+            "changed at TIME."
+        )
 
 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
@@ -259,12 +262,14 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
     output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))
 
 
-def _note_assumptions(output: Output, inputs: Any, basis: Any) -> None:
-    """Note what is missing in the inputs, and what is assumed."""
-    from kgtool.analysis.input.limitations import limitations
+def _note_assumptions(output: Output, inputs: Any, analysis: Any) -> None:
+    """Note what is missing in the inputs, and what is assumed; what was read may tell."""
+    from kgtool.analysis.input.limitations import limitations, older_note
 
-    for note in inputs.notes:
-        output.note(f"Note: {note}")
+    basis = analysis.basis
+    older = older_note(analysis.older_until_ms, basis.rules)
+    if older is not None:
+        output.note(f"Warning: {older}")
     for sentence in limitations(inputs.files, basis.rules):
         output.note(f"Note: {sentence}")
     if basis.assumed:

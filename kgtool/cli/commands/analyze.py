@@ -43,7 +43,7 @@ from kgtool.retention.rules import RULE_SETS
 @repeatable(
     "--rules",
     None,
-    "The brokers' generation; auto: what cluster.json says. Repeat for a what-if.",
+    "The brokers' generation; auto: by cluster.json or records. Repeat for a what-if.",
     type=OneOf(["auto", *RULE_SETS]),
     default=["auto"],
     show_default="auto",

@@ -105,7 +105,7 @@ class GroupClient:
         """Return host and port of a group's coordinator, once there is one."""
         request = find_coordinator.Request(key=group)
         for _ in range(300):
-            reply = self._exchange(request, 0)
+            reply = self.exchange(request, 0)
             if not code(reply.error_code).retriable:
                 break
             time.sleep(0.1)
@@ -117,11 +117,12 @@ class GroupClient:
 
         :raises SandboxError: the reply has an error code.
         """
-        reply = self._exchange(request, version)
+        reply = self.exchange(request, version)
         _check(request, request.group_id, reply)
         return reply
 
-    def _exchange(self, request: Struct, version: int) -> Any:
+    def exchange(self, request: Struct, version: int) -> Any:
+        """Send a request and return the reply, error codes and all."""
         self._correlation_id += 1
         frame = encode_request(request, version, self._correlation_id, self._client_id)
         self._socket.sendall(frame)

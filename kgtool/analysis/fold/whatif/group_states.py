@@ -20,6 +20,7 @@ from kgtool.analysis.fold.whatif.client_events import (
 )
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
+from kgtool.retention.doubts import REBALANCE_MS
 from kgtool.retention.rules import RuleSet
 
 
@@ -56,8 +57,8 @@ def timeline(
     place, recreates, has_details = (
         np.array([each[at] for each in states], dtype=np.int64) for at in range(3)
     )
-    rows = tuple(state for *_, state in states)
     group, clock = some.group[place], some.clock_ms[place]
+    rows = _joined([state for *_, state in states], group, clock)
     until = end_ms[group]
     until[:-1] = np.where(group[1:] == group[:-1], clock[1:], until[:-1])
     return GroupTimeline(
@@ -72,6 +73,21 @@ def timeline(
         has_details > 0,
         has_own,
     )
+
+
+def _joined(rows: list[GroupState], group: Ints, clock_ms: Ints) -> tuple[GroupState, ...]:
+    """The states, where a group that is being joined for the first time has its members already.
+
+    The new coordinator writes the first JoinGroup of a group as generation 0 without protocol type
+    and members (``GroupMetadataManager.classicGroupJoinNewMember``). In memory the group is then in
+    a rebalance, for group.initial.rebalance.delay.ms and longer, until the record with the members.
+    """
+    for at in np.flatnonzero((group[1:] == group[:-1]) & (np.diff(clock_ms) <= REBALANCE_MS)):
+        row, after = rows[at], rows[at + 1]
+        is_first = row.known and row.generation == 0 and not (row.protocol_type or row.members)
+        if is_first and row.type == after.type == r.TYPE_CLASSIC and after.members:
+            rows[at] = after
+    return tuple(rows)
 
 
 def _states(

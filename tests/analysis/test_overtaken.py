@@ -1,0 +1,85 @@
+"""What only fresh lives on real brokers showed (``tools/truth.py``), and groups that join first.
+
+The kind: what is in the log in another order, or otherwise, than in the coordinator's memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis, TableOptions
+from kgtool.retention import rules as r
+from kgtool.retention.audit import audit
+from tests.analysis.test_unknown import Rest, _line, write_lines
+from tests.retention.logs import Log
+
+T0 = 1_795_712_000_000
+RETENTION_MS, INTERVAL_MS = 60_000, 5_000
+
+
+def analysis(folder: Path, log: Log, rules: str, interval_ms: int = INTERVAL_MS) -> Analysis:
+    write_lines(folder, Rest([_line(entry) for entry in log.entries]))
+    basis = broker_settings.settings_from(None, rules, RETENTION_MS, interval_ms)
+    scenarios = (broker_settings.Scenario(basis.rules, RETENTION_MS, interval_ms),)
+    files = find_inputs([str(folder)]).files
+    return Analysis(LocalEngine(1), files, basis, None, TableOptions(scenarios))
+
+
+def causes(folder: Path, log: Log, rules: r.RuleSet) -> dict[Any, str | None]:
+    """By topic (None: the group), the same from the analysis and from the audit behind explain."""
+    rows = analysis(folder, log, rules.name).rows("removals")
+    found = {row["topic"]: row["cause"] for row in rows}
+    audited = audit(log.entries, rules, RETENTION_MS, INTERVAL_MS)
+    assert {row.topic: row.cause for row in audited} == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "rules", "cause"),
+    [(2, r.RULES_2_4, None), (9_000, r.RULES_2_4, "explicit"), (2, r.RULES_4_1, "explicit")],
+)
+def test_a_group_s_tombstone_may_overtake_those_of_its_offsets(
+    tmp_path: Path, after_ms: int, rules: r.RuleSet, cause: str | None
+) -> None:
+    """Real (2.4.1): a topic was deleted during a check, in another thread."""
+    log = Log()
+    log.classic(T0, [["t1"]], cst=T0)
+    log.commit(T0 + 10, "t2")
+    log.classic(T0 + 1_000, [], cst=T0 + 1_000, generation=2)
+    log.end_group(T0 + 65_000)
+    log.forget(T0 + 65_000 + after_ms, "t2")
+    found = causes(tmp_path, log, rules)
+    assert found[None] == cause
+
+
+def test_a_group_s_tombstone_before_other_records_overtakes_nothing(tmp_path: Path) -> None:
+    log = Log()
+    log.commit(T0, "t2")
+    log.classic(T0 + 1_000, [], cst=T0 + 1_000, generation=2)
+    log.end_group(T0 + 30_000)
+    log.classic(T0 + 30_002, [["t1"]], cst=T0, generation=1)
+    log.forget(T0 + 65_000, "t2")
+    assert causes(tmp_path, log, r.RULES_2_4)[None] == "explicit"
+
+
+def joined(folder: Path, later_ms: int, members: list[list[str]]) -> list[int]:
+    """Groups and offsets that a check each second would have removed of a group that joins."""
+    log = Log()
+    log.classic(T0, [], protocol_type="", protocol=None, cst=T0, generation=0)
+    log.classic(T0 + later_ms, members, cst=T0 + later_ms, generation=1)
+    log.commit(T0 + later_ms + 10_000, "t1", group="last")
+    (row,) = analysis(folder, log, "4.1", 1_000).rows("whatif")
+    return [row["removed_groups"], row["removed_offsets"]]
+
+
+def test_a_group_that_is_joined_for_the_first_time_is_not_empty(tmp_path: Path) -> None:
+    """The new coordinator's first record, and 3 s of group.initial.rebalance.delay.ms."""
+    assert joined(tmp_path / "joins", 3_000, [["t1"]]) == [0, 0]
+    assert joined(tmp_path / "late", 400_000, [["t1"]]) == [1, 0]
+    assert joined(tmp_path / "never", 3_000, []) == [2, 0]
