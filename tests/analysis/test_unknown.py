@@ -31,7 +31,6 @@ from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.writer import CONTROL, TRANSACTIONAL, Raw, batch, segment
 from tests.retention.lives import ALL_TYPES, START_MS, Life
-from tests.spark.test_random_logs import _fast_crc
 
 PARTITIONS, GROUPS = 2, 12
 SETS = ("pre-2.1", "2.1", "2.4", "3.7-new", "4.1")
@@ -222,7 +221,6 @@ def write_lines(folder: Path, rest: Rest) -> None:
                 [Raw(row.key, row.value, row.at_ms)],
                 attributes=row.attributes,
                 producer_id=row.producer_id,
-                crc=_fast_crc,
             )
             for row in some
         )

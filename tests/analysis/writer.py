@@ -21,13 +21,21 @@ class Raw(NamedTuple):
     timestamp_ms: int = 0
 
 
-def crc32c(data: bytes) -> int:
+def _bits(register: int) -> int:
     """Bit by bit, from the polynomial's definition (RFC 3720)."""
+    for _ in range(8):
+        register = (register >> 1) ^ (0x82F63B78 if register & 1 else 0)
+    return register
+
+
+_BYTES = [_bits(byte) for byte in range(256)]
+
+
+def crc32c(data: bytes) -> int:
+    """Byte by byte: for one range faster than kgtool's, which is made for thousands."""
     register = 0xFFFFFFFF
     for byte in data:
-        register ^= byte
-        for _ in range(8):
-            register = (register >> 1) ^ (0x82F63B78 if register & 1 else 0)
+        register = (register >> 8) ^ _BYTES[(register ^ byte) & 0xFF]
     return register ^ 0xFFFFFFFF
 
 

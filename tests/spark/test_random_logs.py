@@ -51,9 +51,7 @@ class Writer:
         attributes = (TRANSACTIONAL if pid >= 0 else 0) | control
         raws = [Raw(key, value, self.now) for key, value in records]
         codec = self.rng.choice(["none", "none", "none", "lz4", "snappy-java"])
-        self.data += batch(
-            base, raws, attributes=attributes, producer_id=pid, codec=codec, crc=_fast_crc
-        )
+        self.data += batch(base, raws, attributes=attributes, producer_id=pid, codec=codec)
         for i, (key, value) in enumerate(records):
             self.entries.append(
                 read_entry(
@@ -174,14 +172,6 @@ def _is_of(entry: Entry, group: str) -> bool:
     record = entry.record
     is_group = getattr(record, "type", None) in (2, 3, 5) and hasattr(record, "key")
     return is_group and getattr(record.key, "group", None) == group
-
-
-def _fast_crc(data: bytes) -> int:
-    import numpy as np
-
-    from kgtool.analysis.decode.crc32c import crc32c
-
-    return int(crc32c(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))[0])
 
 
 def write_log(

@@ -25,7 +25,7 @@ from tests.analysis.report_facts import HOSTILE
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS, truth
 from tests.spark.test_random_logs import RETENTION_MS as LOG_RETENTION_MS
-from tests.spark.test_random_logs import _fast_crc, write_log
+from tests.spark.test_random_logs import write_log
 from tests.support.browser import Page, browser
 from tests.support.tables import Make
 
@@ -218,7 +218,7 @@ def strange(engine: Make, tmp_path_factory: pytest.TempPathFactory) -> tuple[dic
         Raw(key, offset_value(2**63 - len(keys) + at, NOW_MS - at * 1000), NOW_MS - at * 1000)
         for at, key in enumerate(keys)
     ]
-    segment(folder / "segments", batch(0, raws, crc=_fast_crc))
+    segment(folder / "segments", batch(0, raws))
     path = folder / "page.html"
     data = written(
         engine, folder, NOW_MS, path, retention_ms=DAY_MS, interval_ms=60_000, bucket_ms=60_000
