@@ -39,10 +39,14 @@ def test_every_block_shows_what_it_prints(seeded: str, tmp_path: Path) -> None:
         work = tmp_path / page.stem
         work.mkdir()
         for block in readme.blocks(page.read_text(encoding="utf-8").splitlines()):
-            now = readme.run(block.commands, seeded, work)
-            assert readme.masked(now) == readme.masked(block.output), (
-                f"{page.name} shows something else than what happens: look at it, then make readme"
+            now = readme.again(page, block, seeded, work)
+            assert readme.same(page, block.output, now), (
+                f"{page.name} shows something else than what happens: look at it, then make "
+                f"readme\n{now}"
             )
+            if page == readme.SCREENS:
+                wide = [line for line in now.splitlines() if len(line) > readme.SCREEN_WIDTH]
+                assert [line for line in wide if not line.startswith("$ ")] == []
             count += 1
         if page == readme.PAGES[0]:
             drawn = readme.picture.draw(readme.environment(seeded, work))

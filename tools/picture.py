@@ -9,7 +9,7 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 COMMANDS = (
@@ -20,6 +20,7 @@ COMMANDS = (
 WIDTH = 100
 REPORT = 1200, 1075
 """Pixels of the report's picture."""
+QUESTION = b" [y/N]: "
 _PIECE = re.compile(r'<text[^>]* y="([\d.]+)"[^>]*clip-path="[^"]*line-\d+\)">([^<]*)</text>')
 
 
@@ -28,10 +29,11 @@ def draw(environ: Mapping[str, str]) -> str:
     from rich.console import Console
     from rich.text import Text
 
+    settings = {**environ, "TERM": "xterm-256color", "COLUMNS": str(WIDTH)}
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     for command in COMMANDS:
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-        console.print(Text.from_ansi(_terminal(command, environ).strip("\n")))
+        console.print(Text.from_ansi(terminal(command, settings).strip("\n")))
         console.print()
     return console.export_svg(title="kgtool")
 
@@ -54,9 +56,14 @@ def text_of(svg: str) -> str:
     return "\n".join(lines.values())
 
 
-def _terminal(command: str, environ: Mapping[str, str]) -> str:
+def terminal(command: str, environ: Mapping[str, str], answers: Iterable[str] = ()) -> str:
+    """Run a command on a terminal, and return what it shows.
+
+    :param answers: to its questions, one after the other; then no.
+    """
     ours, theirs = pty.openpty()
-    settings = {**environ, "TERM": "xterm-256color", "COLUMNS": str(WIDTH), "KGTOOL_PAGER": "cat"}
+    settings = {**environ, "KGTOOL_PAGER": "cat"}
+    left = iter(answers)
     with subprocess.Popen(
         ["bash", "-c", command], env=settings, stdin=theirs, stdout=theirs, stderr=theirs
     ):
@@ -65,6 +72,8 @@ def _terminal(command: str, environ: Mapping[str, str]) -> str:
         try:
             while part := os.read(ours, 65536):
                 parts.append(part)
+                if part.endswith(QUESTION):
+                    os.write(ours, f"{next(left, 'n')}\n".encode())
         except OSError:  # the other side is closed
             pass
     os.close(ours)

@@ -32,12 +32,15 @@ PAGES = tuple(
         "docs/exit-status",
         "docs/one-topic",
         "docs/analysis",
+        "docs/screens",
     )
 )
 """The pages with console blocks, in the order in which they are run."""
 PICTURE = ROOT / "docs/session.svg"
 REPORT = ROOT / "docs/report.png"
 """A picture of the report that docs/analysis.rst writes."""
+SCREENS, SCREEN_WIDTH = ROOT / "docs/screens.rst", 80
+"""The page of what a terminal shows, and its width."""
 BIN = Path(sys.executable).parent
 INDENT = "   "
 
@@ -120,6 +123,30 @@ def run(commands: list[str], bootstrap: str, folder: Path) -> str:
     return "\n".join(shown)
 
 
+def again(page: Path, block: Block, bootstrap: str, folder: Path) -> str:
+    """Run a block's commands again, on a terminal those of ``SCREENS``; return what they print."""
+    if page != SCREENS:
+        return run(block.commands, bootstrap, folder)
+    environ = {**environment(bootstrap, folder), "TERM": "dumb", "COLUMNS": str(SCREEN_WIDTH)}
+    environ["HOME"] = str(folder)
+    shown = []
+    for command, was in zip(block.commands, block.output.split("\n$ "), strict=True):
+        answers = re.findall(r"\[y/N\]: (\w+)", was)
+        typed = f"cd {folder} && {command.replace('b:9092', bootstrap)}"
+        printed = picture.terminal(typed, environ, answers).replace(bootstrap, "b:9092")
+        shown.append(f"$ {command}\n{printed}".rstrip("\n"))
+    return "\n".join(shown)
+
+
+def same(page: Path, old: str, new: str) -> bool:
+    """Whether two outputs differ only in what differs from run to run; on a screen also in where
+    its lines break.
+    """
+    if page == SCREENS:
+        old, new = (" ".join(text.split()) for text in (old, new))
+    return masked(old) == masked(new)
+
+
 def masked(text: str) -> list[str]:
     """Return the lines of an output without what differs from run to run."""
     for pattern, stand_in in VOLATILE:
@@ -137,9 +164,9 @@ def refresh(page: Path, bootstrap: str, folder: Path) -> list[str]:
     """Run every block of a page; return its lines with today's outputs."""
     lines = page.read_text(encoding="utf-8").splitlines()
     fresh = list(lines)
-    for block in reversed([(b, run(b.commands, bootstrap, folder)) for b in blocks(lines)]):
+    for block in reversed([(b, again(page, b, bootstrap, folder)) for b in blocks(lines)]):
         found, output = block
-        if masked(found.output) == masked(output):
+        if same(page, found.output, output):
             continue
         body = [f"{INDENT}{line}".rstrip() for line in output.splitlines()]
         fresh[found.first : found.last] = body

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kgtool.text import DAY_MS as DAY_MS
+from kgtool.text import moment, span
 from kgtool.text import size as size
-from kgtool.text import span
 
 _UNITS = (("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
@@ -34,15 +34,7 @@ def about(milliseconds: int | None) -> str:
 
 def when(milliseconds: int | None) -> str:
     """A moment in UTC, to the second; the number itself where no calendar reaches."""
-    from datetime import datetime, timedelta, timezone
-
-    if milliseconds is None:
-        return "-"
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%SZ")
+    return "-" if milliseconds is None else moment(milliseconds)
 
 
 def count(number: int, what: str) -> str:

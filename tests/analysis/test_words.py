@@ -40,8 +40,8 @@ def test_spans_are_read_in_two_units(milliseconds: int | None, text: str) -> Non
 
 
 def test_moments() -> None:
-    assert words.when(0) == "1970-01-01 00:00:00Z"
-    assert words.when(1_795_265_212_119) == "2026-11-21 12:46:52Z"
+    assert words.when(0) == "1970-01-01T00:00:00Z"
+    assert words.when(1_795_265_212_119) == "2026-11-21T12:46:52Z"
     assert words.when(2**63 - 1) == str(2**63 - 1)
 
 

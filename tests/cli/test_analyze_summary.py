@@ -65,7 +65,7 @@ def expiring(name: str, groups: int = 1) -> dict[str, Any]:
 def test_the_first_lines_say_it_all() -> None:
     lines = render(facts(), Page()).splitlines()
     assert lines[:4] == [
-        "Log      2 files, 1.5 kB, 30 records, until 2026-11-21 12:43:20Z",
+        "Log      2 files, 1.5 kB, 30 records, until 2026-11-21T12:43:20Z",
         "Rules    4.1: retention 7d, checked every 10m",
         "Live     12 offsets of 3 groups",
         "Expires  5 within 24 h, 9 within 7 d, 3 never; 1 overdue",
@@ -84,7 +84,7 @@ def test_a_long_name_leaves_the_numbers_on_the_screen(name: str, width: int) -> 
     cut = lines[at + 2].split()
     head, tail = cut[0].split("…")
     assert len(head) > len(tail) > 3 and name.startswith(head) and name.endswith(tail)
-    assert cut[1:] == ["1", "1,234,567", "1", "2", "2026-11-21", "12:43:20Z"]
+    assert cut[1:] == ["1", "1,234,567", "1", "2", "2026-11-21T12:43:20Z"]
     assert lines[at + 3].split()[:3] == ["short", "200", "1,234,567"]
 
 

@@ -91,7 +91,7 @@ def test_wide_enough_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     text, said = put(monkeypatch, "live", "orders", 400)
     assert said == ""
     assert text.splitlines()[1].split()[:3] == ["orders", "orders", "86400000"]
-    assert "2026-11-21 12:43:20Z" in text
+    assert "2026-11-21T12:43:20Z" in text
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_wide_enough_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
                 "records": 3,
                 "bytes": 4,
             },
-            ["2026-11-21", "12:43:20Z", "f", "1", "2", "3", "4"],
+            ["2026-11-21T12:43:20Z", "f", "1", "2", "3", "4"],
         ),
     ],
 )

@@ -308,7 +308,7 @@ def test_a_time_before_the_log(capsys: pytest.CaptureFixture[str], export: Path)
     result = call(capsys, "analyze", *words)
     assert (result.status, result.out) == (2, "")
     assert result.err == (
-        "Error: Nothing could be read: the log has no records until 2020-01-01 00:00:00Z.\n"
+        "Error: Nothing could be read: the log has no records until 2020-01-01T00:00:00Z.\n"
     )
 
 

@@ -39,7 +39,7 @@ def test_a_summary_on_a_terminal_of_eighty_columns(tmp_path: Path) -> None:
     wrote = next(number for number, line in enumerate(lines) if line.startswith("Wrote"))
     assert (at, "".join(lines[wrote:])) == (0, f"Wrote {report}")
     lines = lines[:wrote]
-    assert lines[at].endswith("1 file, 2.6 kB, 34 records, until 2026-11-21 12:43:20Z")
+    assert lines[at].endswith("1 file, 2.6 kB, 34 records, until 2026-11-21T12:43:20Z")
     assert lines[at + 2] == "Live     33 offsets of 33 groups"
     assert lines[at + 3].startswith("Growth   ") and lines[at + 3].endswith("most 33 offsets")
     assert lines[at + 4].startswith("Expires  0 within 24 h, 33 within 7 d, 0 never")

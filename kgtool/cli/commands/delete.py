@@ -85,7 +85,7 @@ class _DeleteRun(ChangeRun):
     def show_plan(self) -> None:
         """Show the plan on stderr; failures are repeated in the report."""
         output, names = self.output, list(self.plan.groups)
-        output.note(f"This deletes {counted(len(names), 'group')} and all their offsets:")
+        output.note(f"This deletes {counted(len(names), 'group')} with all offsets:")
         for group in names:
             output.note(f"  {escape(group)}")
         for row in (row for wave in self.plan for row in wave):

@@ -25,8 +25,7 @@ function span(ms) {
 function moment(ms) {
   const date = new Date(ms);
   if (isNaN(date)) return String(ms);
-  const text = date.toISOString();
-  return text.slice(0, -14) + " " + text.slice(-13, -5) + "Z";
+  return date.toISOString().slice(0, -5) + "Z";
 }
 
 function bytes(count) {
