@@ -73,9 +73,9 @@ _kgtool_options() {
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
             -g --group -A --all-groups --match --regex --exclude --state --type --force \
-            --all-or-nothing -v --verbose -y --yes --confirm --reason --journal-copy -n \
-            --dry-run --canary --max-groups -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --internal-topics --all-or-nothing -v --verbose -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;

@@ -363,6 +363,7 @@ complete -c kgtool -n '__kgtool_in "delete"' -l exclude -r -f -d 'But not groups
 complete -c kgtool -n '__kgtool_in "delete"' -l state -r -f -a '(__kgtool_list Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance)' -d 'Of those, only in these states: Empty,Dead,...'
 complete -c kgtool -n '__kgtool_in "delete"' -l type -r -f -a '(__kgtool_list consumer classic)' -d 'Of those, only of these types: classic,consumer.'
 complete -c kgtool -n '__kgtool_in "delete"' -l force -d 'Also groups of other types (connect), and with a transaction pending.'
+complete -c kgtool -n '__kgtool_in "delete"' -l internal-topics -d 'Also the internal topics of streams groups; no undo for topics.'
 complete -c kgtool -n '__kgtool_in "delete"' -l all-or-nothing -d 'Do nothing unless all of it can be done; later failures are not rolled back.'
 complete -c kgtool -n '__kgtool_in "delete"' -s v -l verbose -d 'All results, also on a terminal.'
 complete -c kgtool -n '__kgtool_in "delete"' -s y -l yes -d 'Do not ask.'

@@ -7,6 +7,7 @@ since the epoch and end in ``_ms``; ``None`` means "unknown" or "absent".
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 
@@ -287,8 +288,20 @@ class GroupOffsets(NamedTuple):
 
 def has_failed(group: Any) -> bool:
     """Whether a group, or one of its ``rows``, has an error."""
-    rows = getattr(group, "rows", ())
+    rows = (*getattr(group, "rows", ()), *getattr(group, "topics", ()))
     return group.error is not None or any(row.error is not None for row in rows)
+
+
+class InternalTopic(NamedTuple):
+    """A repartition or changelog topic of a streams group: ``would-delete``, ``deleted``, ``kept``
+    (nobody asked for its deletion), ``unknown`` or ``failed``."""
+
+    group: str
+    topic: str
+    topic_id: UUID | None
+    partitions: int
+    status: str = "would-delete"
+    error: ItemError | None = None
 
 
 class GroupDeletion(NamedTuple):
@@ -302,6 +315,8 @@ class GroupDeletion(NamedTuple):
     """How many offsets go with it."""
     agreed: int = 0
     """A digest of them, to find what has changed since a plan was shown."""
+    topics: tuple[InternalTopic, ...] = ()
+    """The internal topics of a streams group, which are deleted after it."""
 
     @property
     def is_open(self) -> bool:

@@ -154,6 +154,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         groups: Iterable[str],
         *,
         force: bool = False,
+        internal_topics: bool = False,
         all_or_nothing: bool = False,
         dry_run: bool = False,
     ) -> list[GroupDeletion]:
@@ -163,6 +164,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
         groups with offsets that this login may not see. Where that is unknown, a
         ``UserWarning`` says what ``undo`` does not cover.
 
+        :param internal_topics: also the internal topics of streams groups (``topics`` of each
+            result), which ``undo`` does not restore. Needs DELETE on the topics.
         :param all_or_nothing: delete nothing if one of the groups can't be deleted. A later
             failure does not revert the rest.
         """
@@ -171,9 +174,15 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
 
         names = arguments.names(groups)
         hidden = HiddenOffsets(names, warn, refuse=not force)
-        kind = DeleteGroups(names, force=force, hidden=hidden)
+        kind = DeleteGroups(names, force=force, hidden=hidden, internal_topics=internal_topics)
         return self._make(
-            "delete_groups", kind, names, dry_run, all_or_nothing=all_or_nothing, force=force
+            "delete_groups",
+            kind,
+            names,
+            dry_run,
+            all_or_nothing=all_or_nothing,
+            force=force,
+            internal_topics=internal_topics,
         )
 
     def delete_offsets(

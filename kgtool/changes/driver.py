@@ -34,7 +34,7 @@ from kgtool.changes.plan_rows import each_open, open_rows, settle, skip
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
-from kgtool.model import ItemError, Target, has_failed
+from kgtool.model import InternalTopic, ItemError, Target, has_failed
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class Before(NamedTuple):
     groups: Sequence[GroupChange] = ()
     members: Sequence[Mapping[str, Any]] = ()
     configs: Sequence[ConfigChange] = ()
+    topics: Sequence[InternalTopic] = ()
 
 
 class Kind(Protocol):

@@ -24,6 +24,8 @@ def failed_text(row: Row) -> str:
 
 
 DELETE = (GROUP, _status("deleted", "would-delete", "skipped"), ERROR)
+DELETE_TOPICS = (GROUP, TOPIC, _status("deleted", "would-delete", "kept", "skipped"), ERROR)
+"""Of ``delete --internal-topics``: a row for each topic, after its group's."""
 DELETE_OFFSETS = (
     GROUP,
     TOPIC._replace(json="string?"),  # None: nothing of the group was looked at

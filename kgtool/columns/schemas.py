@@ -59,7 +59,7 @@ RESULTS: dict[str, Results] = {
     ),
     "describe": _DESCRIBE,
     "lag": _DESCRIBE,
-    "delete": Results({"groups": changes.DELETE}),
+    "delete": Results({"groups": changes.DELETE, "internal-topics": changes.DELETE_TOPICS}),
     "delete-offsets": Results({"offsets": changes.DELETE_OFFSETS}),
     "reset-offsets": Results({"offsets": changes.RESET}),
     "validate-regex": Results({"regex": tools.REGEX}),

@@ -39,6 +39,7 @@ from kgtool.changes.journal.remote_copy import COPY_VARIABLE, RemoteCopy, check_
 from kgtool.changes.policy import Guard, Origin
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import KgError
+from kgtool.model import InternalTopic
 from kgtool.text import addresses, moment
 
 if TYPE_CHECKING:
@@ -191,11 +192,13 @@ class Change:
         changes: Sequence[GroupChange],
         members: Sequence[Mapping[str, Any]] = (),
         configs: Sequence[ConfigChange] = (),
+        topics: Sequence[InternalTopic] = (),
     ) -> None:
         """Write the state before a change durably. The ``before_change`` of the operations.
 
         :param members: the members that are going to be removed.
         :param configs: the configs of groups that are going to change.
+        :param topics: internal topics that are going to be deleted.
         :raises PolicyRefused: it may not be changed.
         :raises JournalError: it can't be written: nothing may be changed then.
         """
@@ -207,7 +210,7 @@ class Change:
         is_first = self.journal is None
         journal = self.journal or self._begin()
         try:
-            journal.before(changes, members, configs)
+            journal.before(changes, members, configs, topics)
         except BaseException:
             if is_first:
                 journal.discard()
@@ -273,6 +276,9 @@ class Change:
                 member_id=None if member is None else member.member_id,
                 config=config,
             )
+            for one in getattr(item, "topics", ()):
+                if one.status not in ("kept", "would-delete"):
+                    self.journal.result(one.group, one.topic, None, one.status, one.error)
         self.journal.flush()
 
     def _close(self) -> None:

@@ -331,6 +331,18 @@ def failed_items(path: Source) -> FailedItems:
     return FailedItems(frozenset(names), frozenset(single))
 
 
+def deleted_topics(path: Source) -> list[str]:
+    """Read the internal topics that were deleted with their groups."""
+    return [
+        str(record["topic"])
+        for _, record in _whole_records(path)
+        if record.get("kind") == "result"
+        and record.get("partition", 0) is None
+        and record.get("status") == "deleted"
+        and "topic" in record
+    ]
+
+
 def _has_failed(record: dict[str, Any]) -> bool:
     if "outcome" in record:
         return bool(record["outcome"] == FAILED)

@@ -7,6 +7,7 @@
     {"kind": "offset", …}
     {"kind": "config", …}           a group's config: the value before, and the new one
     {"kind": "member", …}           a member that is going to be removed (remove-members)
+    {"kind": "topic", …}            an internal topic that is going to be deleted with its group
     {"kind": "ready", …}            all of it is on the disk: requests may be sent now
     {"kind": "result", …}           the result of each item; outcome: done, failed, unknown
     {"kind": "end", "state": "done", …}
@@ -31,7 +32,7 @@ from kgtool.changes.journal.jsonl import dump, group_lines, record_of
 from kgtool.changes.journal.line_file import LineFile, append
 from kgtool.changes.snapshot import GroupChange
 from kgtool.durable import sync
-from kgtool.model import ItemError, TopicPartition
+from kgtool.model import InternalTopic, ItemError, TopicPartition
 from kgtool.protocol.codes import is_refusal
 
 VERSION = 1
@@ -137,11 +138,13 @@ class Journal:
         changes: Iterable[GroupChange],
         members: Iterable[Mapping[str, Any]] = (),
         configs: Collection[ConfigChange] = (),
+        topics: Iterable[InternalTopic] = (),
     ) -> None:
         """Write durably what is about to be changed; may be called again for more of it.
 
         :param members: the members that are going to be removed; that can't be undone.
         :param configs: configs of groups that are going to change.
+        :param topics: internal topics that are going to be deleted; that can't be undone.
         :raises JournalError: it can't be written; the caller must not change anything then.
         """
         with self._part():
@@ -154,6 +157,13 @@ class Journal:
             for member in members:
                 self._file.write(dump({"kind": "member", **member}))
                 self.changes += 1
+            for topic in topics:
+                named = {
+                    "group": topic.group,
+                    "topic": topic.topic,
+                    "topic_id": str(topic.topic_id),
+                }
+                self._file.write(dump({"kind": "topic", **named, "partitions": topic.partitions}))
             for config in configs:
                 self._file.write(dump({"kind": "config", **config._asdict()}))
                 self.changes += 1

@@ -7,13 +7,18 @@ from typing import NamedTuple
 
 from kgtool.changes.driver import Before
 from kgtool.changes.groups.delete_request import send_deletions
+from kgtool.changes.groups.internal_topics import (
+    Found,
+    delete_internal_topics,
+    find_internal_topics,
+)
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.plan_rows import failed
 from kgtool.changes.snapshot import Check, GroupChange, group_digest, take_images
 from kgtool.client.cluster import Cluster, find_unsupported
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
-from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target
+from kgtool.model import GroupDeletion, GroupDescription, InternalTopic, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
@@ -32,6 +37,7 @@ class _Wave(NamedTuple):
     described: list[GroupDescription]
     committed: dict[str, Committed | KgError]
     refused: dict[str, ItemError]
+    internal: Found
 
     @property
     def good(self) -> list[GroupDescription]:
@@ -41,12 +47,17 @@ class _Wave(NamedTuple):
         found = self.committed[group]
         return found if isinstance(found, dict) else {}
 
-    def row(self, group: str) -> GroupDeletion:
+    def topics(self, group: str, status: str) -> tuple[InternalTopic, ...]:
+        """Return the internal topics of a streams group, with a status."""
+        found = self.internal.get(group, ())
+        topics = () if isinstance(found, KgError) else found
+        return tuple(topic._replace(status=status) for topic in topics)
+
+    def row(self, group: str, topics: tuple[InternalTopic, ...]) -> GroupDeletion:
         """Return the row as foreseen, before anything is sent."""
         found = self.committed[group]
-        row = GroupDeletion(
-            group, "would-delete", None, len(offsets_of(found)), group_digest(found)
-        )
+        size, agreed = len(offsets_of(found)), group_digest(found)
+        row = GroupDeletion(group, "would-delete", None, size, agreed, topics)
         return failed(row, self.refused[group]) if group in self.refused else row
 
 
@@ -58,6 +69,7 @@ class DeleteGroups:
 
     :param force: those too, and groups whose offsets a pending transaction is about to change.
     :param check: called with each group as just read; returns why it must be left alone.
+    :param internal_topics: also the internal topics of streams groups, after their groups.
     :param hidden: finds offsets that this login may not see, and warns of those that go with a
         group; groups that have some are left alone, by default unless ``force``.
     """
@@ -69,11 +81,15 @@ class DeleteGroups:
         force: bool = False,
         check: Check | None = None,
         hidden: HiddenOffsets | None = None,
+        internal_topics: bool = False,
     ) -> None:
         self._force = force
+        self._status = "would-delete" if internal_topics else "kept"
+        self.kept_topics: set[str] = set()
+        """Internal topics that somebody wants to keep after all."""
         self._check = check
         self._hidden = hidden or HiddenOffsets(groups, refuse=not force)
-        self._seen = _Wave([], {}, {})
+        self._seen = _Wave([], {}, {}, {})
         """The wave that was read last."""
         self.has_share = False
         """Whether a share group would go: it keeps its offsets elsewhere."""
@@ -86,7 +102,7 @@ class DeleteGroups:
         """Read and judge groups."""
         self._seen = yield from self._read(cluster, groups)
         self.has_share |= any(one.type == "share" for one in self._seen.good)
-        return list(map(self._seen.row, groups))
+        return [self._seen.row(g, self._seen.topics(g, self._status)) for g in groups]
 
     def look_again(
         self, cluster: Cluster, plan: Sequence[GroupDeletion]
@@ -105,7 +121,12 @@ class DeleteGroups:
         images = yield from take_images(cluster, had)
         changes = [GroupChange(image, dict.fromkeys(image.offsets), True) for image in images]
         self._hidden.warn(one.group for one in good)
-        return Before(list(map(self._hidden.mark, changes)))
+        topics = [topic for row in going for topic in self._going_topics(row)]
+        return Before(list(map(self._hidden.mark, changes)), topics=topics)
+
+    def _going_topics(self, row: GroupDeletion) -> list[InternalTopic]:
+        kept = self.kept_topics
+        return [t for t in row.topics if t.status == "would-delete" and t.topic not in kept]
 
     def send(
         self, cluster: Cluster, going: Sequence[GroupDeletion]
@@ -116,7 +137,21 @@ class DeleteGroups:
         had = {r.group: {} if r.group in share else self._seen.had(r.group) for r in going}
         answers = yield from send_deletions(cluster, had)
         errors = ((row, answers[row.group]) for row in going)
-        return [failed(r, e) if e is not None else r._replace(status="deleted") for r, e in errors]
+        done = [failed(r, e) if e is not None else r._replace(status="deleted") for r, e in errors]
+        return (yield from self._delete_topics(cluster, done))
+
+    def _delete_topics(
+        self, cluster: Cluster, done: list[GroupDeletion]
+    ) -> Operation[list[GroupDeletion]]:
+        """Delete the internal topics of groups that are gone; they do not come back."""
+        going = [t for row in done if row.error is None for t in self._going_topics(row)]
+        deleted = (yield from delete_internal_topics(cluster, going)) if going else []
+        found = {topic.topic: topic for topic in deleted}
+        rows = []
+        for row in done:
+            topics = (found.get(t.topic) or t._replace(status="kept") for t in row.topics)
+            rows.append(row._replace(topics=tuple(topics)))
+        return rows
 
     def _read(self, cluster: Cluster, groups: Sequence[str]) -> Operation[_Wave]:
         reads = [
@@ -126,7 +161,7 @@ class DeleteGroups:
         ]
         # Side by side: a broker that does not answer costs its time once.
         (described, committed), _, *pending = yield from within(gather(reads), READING_SHARE)
-        wave = _Wave(described, committed, {})
+        wave = _Wave(described, committed, {}, {})
         yield from self._judge(cluster, wave, *pending)
         return wave
 
@@ -155,11 +190,17 @@ class DeleteGroups:
                 problem = _pending(one.group, wave.had(one.group), pending.get(one.group, {}))
             if problem is not None:
                 wave.refused[one.group] = problem
+        streams = [one.group for one in wave.good if one.type == "streams"]
+        wave.internal.update((yield from find_internal_topics(cluster, streams)))
+        for group, topics in wave.internal.items():
+            if isinstance(topics, KgError) and self._status != "kept":
+                wave.refused[group] = ItemError.of(topics, Target(group=group))
 
 
 def _as_agreed(plan: GroupDeletion, now: GroupDeletion) -> GroupDeletion:
     if not now.is_open or now.agreed == plan.agreed:
-        return now
+        ids = {topic.topic_id for topic in plan.topics}
+        return now._replace(topics=tuple(t for t in now.topics if t.topic_id in ids))
     error = ChangedMeanwhile(
         f"Group {now.group} has other commits than the plan shows: it is not deleted.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",

@@ -8,6 +8,7 @@ from typing import Any
 from kgtool.changes.journal.history import (
     JournalEntry,
     changed_groups,
+    deleted_topics,
     failed_items,
     hidden_offsets,
     readable_extent,
@@ -26,7 +27,7 @@ from kgtool.changes.plan_rows import failed
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.errors import KgError, NotDone
 from kgtool.model import ItemError, Target
-from kgtool.text import counted
+from kgtool.text import counted, listed
 
 
 class OtherCluster(KgError):
@@ -120,6 +121,9 @@ def not_covered(path: Source) -> tuple[list[str], ItemError | None]:
             f"Warning: '{blind[0]}'{more} may have had offsets that the login could not see: "
             "those would not be in the journal."
         )
+    if topics := deleted_topics(path):
+        names = listed(topics, 5, " and {} more")
+        said.append(f"Warning: the internal topics {names} were deleted: they do not come back.")
     torn = readable_extent(path)
     if torn.damage is not None and torn.is_lost:
         return said, ItemError.of(torn.damage, Target())

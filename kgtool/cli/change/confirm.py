@@ -83,6 +83,17 @@ def ask(
     output.confirm = said.confirm
 
 
+def agree(session: Session, output: Output, question: str) -> bool:
+    """Ask for a part of a change that was agreed to; the time does not count."""
+    began = time.monotonic()
+    output.is_asking = True
+    try:
+        return click.confirm(question, err=True)
+    finally:
+        output.is_asking = False
+        session.loop.extend(time.monotonic() - began)
+
+
 def note_refusal(
     session: Session,
     output: Output,

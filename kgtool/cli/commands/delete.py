@@ -18,9 +18,9 @@ from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream
-from kgtool.columns.changes import DELETE
+from kgtool.columns.changes import DELETE, DELETE_TOPICS
 from kgtool.config import Settings
-from kgtool.model import GroupDeletion
+from kgtool.model import GroupDeletion, InternalTopic
 from kgtool.text import counted, escape, listed
 
 
@@ -32,12 +32,14 @@ from kgtool.text import counted, escape, listed
 )
 @group_options
 @flag("--force", "Also groups of other types (connect), and with a transaction pending.")
+@flag("--internal-topics", "Also the internal topics of streams groups; no undo for topics.")
 @change_options(all_or_nothing=True)
 def command(
     settings: Settings,
     output: Output,
     selection: Selection,
     force: bool,
+    internal_topics: bool,
     all_or_nothing: bool,
     dry_run: bool,
     yes: bool,
@@ -46,7 +48,7 @@ def command(
     selection.check("delete")
     confirm.require(yes, dry_run)
     given = {"all_or_nothing": all_or_nothing, "dry_run": dry_run, "yes": yes}
-    _run(settings, output, selection, force, given)
+    _run(settings, output, selection, force, given, internal_topics=internal_topics)
 
 
 def kafka_form(
@@ -58,14 +60,20 @@ def kafka_form(
 
 
 def _run(
-    settings: Settings, output: Output, selection: Selection, force: bool, given: dict[str, Any]
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    force: bool,
+    given: dict[str, Any],
+    *,
+    internal_topics: bool = False,
 ) -> None:
     is_kafka_form = output.is_kafka_form
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         refuse = not (force or is_kafka_form)
         hidden = HiddenOffsets(groups, output.note_once, refuse=refuse, is_long=not is_kafka_form)
-        kind = DeleteGroups(groups, force=force, hidden=hidden)
+        kind = DeleteGroups(groups, force=force, hidden=hidden, internal_topics=internal_topics)
         run = _DeleteRun(session, output, kind, groups, **given)
         run.kind, run.hidden, run.selection = kind, hidden, selection
         run.run()
@@ -101,6 +109,29 @@ class _DeleteRun(ChangeRun):
         if self.kind.has_share:
             output.note(SHARE_NOTE)
 
+        going = self._topics("would-delete")
+        if going:
+            output.note(f"Also {counted(len(going), 'internal topic')}, which undo can't restore:")
+            for topic in going:
+                size = counted(topic.partitions, "partition")
+                output.note(f"  {escape(topic.topic)} ({size}) of {escape(topic.group)}")
+        if left := self._topics("kept"):
+            topics = escape(listed([topic.topic for topic in left], 5, " and {} more"))
+            output.note(f"Note: {topics} are left; --internal-topics deletes internal topics too.")
+
+    def _topics(self, status: str) -> list[InternalTopic]:
+        rows = (row for wave in self.plan for row in wave if row.is_open)
+        return [topic for row in rows for topic in row.topics if topic.status == status]
+
+    def ask(self) -> None:
+        """Ask for the groups, then for each internal topic."""
+        super().ask()
+        for topic in () if self.yes else self._topics("would-delete"):
+            size = counted(topic.partitions, "partition")
+            asked = f"Delete internal topic {escape(topic.topic)} ({size})? It does not come back."
+            if not confirm.agree(self.session, self.output, asked):
+                self.kind.kept_topics.add(topic.topic)
+
     def used(self) -> Used | None:
         return impact.show(self.session, self.output, list(self.plan.groups), self.selection)
 
@@ -134,6 +165,8 @@ def _report(
     for row in done:
         if row.error is None:
             output.item(build_row(row, DELETE))
+            if row.status != "skipped":
+                _report_topics(output, row.topics)
             continue
         if output.is_kafka_form:
             said = escape(f"{kafka_tables.java_error(row.error)}{hint_of(row.error)}")
@@ -148,6 +181,25 @@ def _report(
     else:
         is_whole = not (failed or skipped) and bool(names or output.is_kafka_form)
         _conclude(output, _names(names), is_whole, is_all=is_all, is_preview=is_preview)
+
+
+def _report_topics(output: Output, topics: Sequence[InternalTopic]) -> None:
+    """Report what became of a group's internal topics, in text also of those that are left."""
+    for topic in (topic for topic in topics if topic.status != "kept"):
+        row = build_row(topic, DELETE_TOPICS)
+        if topic.error is not None:
+            output.failed(topic.error, row=row)
+        else:
+            output.item(row)
+    said = {
+        "deleted": "Deleted internal topics: {}",
+        "would-delete": "Dry run: these internal topics would be deleted: {}",
+    }
+    for status, words in said.items():
+        if names := [topic.topic for topic in topics if topic.status == status]:
+            output.text(words.format(escape(", ".join(names))))
+    if left := [topic.topic for topic in topics if topic.status == "kept"]:
+        output.note(f"Internal topics that are left: {escape(listed(left, 5, ' and {} more'))}")
 
 
 def _conclude(output: Output, good: str, is_whole: bool, *, is_all: bool, is_preview: bool) -> None:
