@@ -234,11 +234,28 @@ def _coordinators(
 
 def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     """Divide partitions among their leaders; those without one go to any broker."""
+    if request.NAME == "WriteTxnMarkers":
+        return (yield from _markers_to_leaders(cluster, request))
     if not request.topics:
         return [RoutedRequest(ANY, request)]
-    names = yield from _topic_names(cluster, request.topics)
+    parts = yield from _by_leader(cluster, request.topics)
+    return [RoutedRequest(to, request.replace(topics=topics)) for to, topics in parts.items()]
+
+
+def _markers_to_leaders(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]]:
     parts: dict[int, list[Any]] = {}
-    for topic, name in zip(request.topics, names, strict=True):
+    for marker in request.markers:
+        for to, topics in (yield from _by_leader(cluster, marker.topics)).items():
+            parts.setdefault(to, []).append(marker.replace(topics=topics))
+    found = [RoutedRequest(to, request.replace(markers=rows)) for to, rows in parts.items()]
+    return found or [RoutedRequest(ANY, request)]
+
+
+def _by_leader(cluster: Cluster, wanted: Sequence[Any]) -> Operation[dict[int, list[Any]]]:
+    """Return topics by the leader of their partitions (``ANY``: there is none)."""
+    names = yield from _topic_names(cluster, wanted)
+    parts: dict[int, list[Any]] = {}
+    for topic, name in zip(wanted, names, strict=True):
         rows: dict[int, list[Any]] = {}
         for row in topic.partitions:
             number = row if isinstance(row, int) else row.partition
@@ -246,7 +263,7 @@ def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[RoutedRequest]
             rows.setdefault(leader if leader in cluster.brokers else ANY, []).append(row)
         for to, some in rows.items() or ((ANY, []),):
             parts.setdefault(to, []).append(topic.replace(partitions=some))
-    return [RoutedRequest(to, request.replace(topics=topics)) for to, topics in parts.items()]
+    return parts
 
 
 def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str | None]]:

@@ -92,7 +92,7 @@ class Beats:
         self.session.loop.close()
 
 
-def hang(bootstrap: str, group: str, topic: str) -> None:
+def hang(bootstrap: str, group: str, topic: str, producer_id: int = 4711) -> None:
     """Commit in a transaction that no coordinator of transactions has ever heard of."""
     host, _, port = bootstrap.rpartition(":")
     with Session(Settings(bootstrap=((host, int(port)),), timeout_ms=60_000)) as session:
@@ -101,7 +101,7 @@ def hang(bootstrap: str, group: str, topic: str) -> None:
         request = txn_offset_commit.Request(
             transactional_id="nobody",
             group_id=group,
-            producer_id=4711,
+            producer_id=producer_id,
             producer_epoch=0,
             topics=[txn_offset_commit.RequestTopic(name=topic, partitions=rows)],
         )
@@ -480,6 +480,29 @@ def explained(past: Past, row: dict[str, Any]) -> None:
 
 def test_no_command_is_left_out() -> None:
     assert {*FIXES, "denied"} == FIXED
+
+
+def test_kgtool_ends_what_hangs_without_kafkas_tools(past: Past) -> None:
+    """The other command of a hanging transaction, typed as it stands; the hints name doctor."""
+    group = clients.unique("hung")
+    clients.commit(past.bootstrap, group, {("held", 0): 3})
+    hang(past.bootstrap, group, "held", 4712)
+
+    def found() -> list[dict[str, Any]]:
+        rows = past.found("pending-transaction", "--group", group)
+        return [row for row in rows if row["fix"]]
+
+    (row,) = clients.wait_for(found, "the hanging transaction", 60.0)
+    assert "no coordinator knows the transaction" in row["message"]
+    assert row["evidence"]["producer_epoch"] == 0
+    at = ("--bootstrap-server", past.bootstrap)
+    refused = past.run("delete", group, "--yes", *at)
+    assert f"kgtool doctor --group {group} names it" in refused.err
+    words = shlex.split(row["evidence"]["instead"])
+    assert words[:3] == ["kgtool", "request", "WriteTxnMarkers"]
+    sent = past.run(*words[1:], "--yes")
+    assert sent.status == 0, sent.err
+    clients.wait_for(lambda: not past.found("pending-transaction", "--group", group), "its end")
 
 
 def test_one_abort_leaves_the_others_alone(past: Past) -> None:

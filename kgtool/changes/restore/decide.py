@@ -194,7 +194,8 @@ def _problem(
         return (
             "PENDING_TRANSACTION",
             "A transaction is about to change this offset.",
-            "Wait until it has ended, or give --force.",
+            "Wait until it has ended, or give --force; kgtool doctor names it, and what ends "
+            "one that hangs.",
         )
     if desired.then.committed is None:
         return None

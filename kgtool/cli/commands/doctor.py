@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from kgtool.cli.app import exits
-from kgtool.cli.describe.findings import FixConnection, finding_row, fix_connection, fix_of
+from kgtool.cli.describe.findings import (
+    FixConnection,
+    finding_row,
+    fix_connection,
+    fix_of,
+    instead_of,
+)
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
@@ -182,6 +188,8 @@ def _paragraph(
     for alike, (*_, detail), target in zip(merged, lines_of, targets, strict=False):
         lines += _entry(detail, _padded(target, room), room, width)
         lines += _command(fix_of(alike[0], connection), width)
+        if instead := instead_of(alike[0], connection):
+            lines += ["    or, without Kafka's tools:", *_command(instead, width)]
     if len(merged) > MOST:
         lines.append(f"  and {sum(map(len, merged[MOST:]))} more: -o json")
     return "".join(f"{line}\n" for line in lines)

@@ -63,14 +63,20 @@ def fix_of(finding: Finding, connection: FixConnection) -> tuple[str, ...]:
     return (program, *reach, *who)
 
 
+def instead_of(finding: Finding, connection: FixConnection) -> tuple[str, ...]:
+    """Return the words of the command of kgtool that does the same; empty: there is none."""
+    return (*finding.instead, *connection.own) if finding.instead else ()
+
+
 def finding_row(finding: Finding, connection: FixConnection) -> dict[str, Any]:
-    """Return a finding's row in the machine formats."""
+    """Return a finding's row in the machine formats; ``instead`` is in its evidence."""
+    instead = shlex.join(instead_of(finding, connection))
     return build_row(
         finding,
         DOCTOR,
         finding=finding.kind,
         message=message_of(finding),
-        evidence=dict(finding.evidence),
+        evidence={**finding.evidence, **({"instead": instead} if instead else {})},
         fix=shlex.join(fix_of(finding, connection)) or None,
     )
 

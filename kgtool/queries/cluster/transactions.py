@@ -43,7 +43,7 @@ from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import STABLE, Committed, fetch_selected
 from kgtool.queries.offsets.list_offsets import log_ends
 from kgtool.retention.rules import RuleSet
-from kgtool.text import listed
+from kgtool.text import listed, shell_word
 
 OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 PARTITIONS_AT_ONCE = 50_000
@@ -175,7 +175,14 @@ def pending_error(group: str) -> BrokerError:
     return broker_error(
         codes.UNSTABLE_OFFSET_COMMIT,
         f"A transaction is about to change this offset of group '{group}'.",
-        hint="Wait until it has ended, or give --force.",
+        hint=_wait(group),
+    )
+
+
+def _wait(group: str) -> str:
+    return (
+        f"Wait until it has ended, or give --force; kgtool doctor --group {shell_word(group)} "
+        "names it, and what ends one that hangs."
     )
 
 
@@ -200,7 +207,7 @@ def pending_transaction(group: str, committed: Committed | KgError) -> ItemError
     error = broker_error(
         codes.UNSTABLE_OFFSET_COMMIT,
         f"A transaction is about to change offsets of group '{group}' ({listed(pending, 3)}).",
-        hint="Wait until it has ended, or give --force.",
+        hint=_wait(group),
     )
     return ItemError.of(error, Target(group=group))
 
@@ -221,11 +228,16 @@ class Transaction(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer with an open transaction in one partition (DescribeProducers)."""
+    """A producer with an open transaction in one partition (DescribeProducers).
+
+    ``coordinator_epoch``: of the last marker that its coordinator wrote, -1: none yet.
+    """
 
     producer_id: int
     start_offset: int
     last_ms: int
+    epoch: int = 0
+    coordinator_epoch: int = -1
 
 
 class Transactions(NamedTuple):
@@ -356,7 +368,13 @@ def _producers_on(
         return {}
     return {
         part.partition: tuple(
-            ActiveProducer(row.producer_id, row.current_txn_start_offset, row.last_timestamp)
+            ActiveProducer(
+                row.producer_id,
+                row.current_txn_start_offset,
+                row.last_timestamp,
+                row.producer_epoch,
+                row.coordinator_epoch,
+            )
             for row in part.active_producers
             if row.current_txn_start_offset >= 0
         )

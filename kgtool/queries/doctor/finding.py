@@ -174,6 +174,7 @@ class Finding(NamedTuple):
     ``detail`` says it in words, ``evidence`` in numbers (JSON values; times in ms since the epoch
     or spans in ms). ``fix`` is a command line, word by word, without connection options; empty
     where no single command helps. ``TIME`` and ``User:YOU`` in it are for a person to fill in.
+    ``instead`` is a command of kgtool that does the same.
     """
 
     kind: str
@@ -185,6 +186,7 @@ class Finding(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     broker: int | None = None
+    instead: tuple[str, ...] = ()
 
 
 def file_name(text: str, otherwise: str) -> str:

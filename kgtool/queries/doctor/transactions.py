@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,7 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
     known, age = facts.transactions, facts.options.now_ms - producer.last_ms
     evidence = {
         "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
         "open_ms": age,
         "start_offset": producer.start_offset,
         "longest_timeout_ms": known.longest_ms,
@@ -76,9 +78,22 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
             "--start-offset",
             str(producer.start_offset),
         )
-        return _finding(found, PROBLEM, detail, evidence, fix)
+        finding = _finding(found, PROBLEM, detail, evidence, fix)
+        return finding._replace(instead=_markers(number, producer))
     detail = f" held by producer {producer.producer_id} for {span(age)}; {why}"
     return _finding(found, NOTE, detail, evidence)
+
+
+def _markers(number: int, producer: ActiveProducer) -> tuple[str, ...]:
+    """Return the request that ``kafka-transactions.sh abort`` sends, too."""
+    marker = {
+        "producerId": producer.producer_id,
+        "producerEpoch": producer.epoch,
+        "transactionResult": False,  # abort
+        "topics": [{"name": TOPIC, "partitionIndexes": [number]}],
+        "coordinatorEpoch": max(producer.coordinator_epoch, 0),
+    }
+    return ("kgtool", "request", "WriteTxnMarkers", "--body", json.dumps({"markers": [marker]}))
 
 
 def _open(facts: Facts, found: GroupOffsets, transaction: Transaction) -> Finding:
