@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from kgtool.changes.groups.configs import describe_group_configs
+from kgtool.changes.groups.configs import config_type, describe_group_configs
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
 from kgtool.net.session import Session
@@ -225,14 +225,38 @@ def test_each_group_shows_what_counts_for_its_type(
     kinds: dict[str, set[str]] = {}
     for line in text.out.splitlines()[1:]:
         name, config, *_ = line.split()
-        kinds.setdefault(name, set()).add(config.partition(".")[0])
+        kinds.setdefault(name, set()).add(config_type(config) or config)
     assert kinds == {
         group: {"consumer"},
         classic: {"consumer"},
         "not-there": {"consumer", "share", "streams"},
     }
+    assert config_type("errors.deadletterqueue.topic.name") == "share"
     assert f"{classic} is classic" in text.err
     assert "there is no group not-there" in text.err
+
+
+def test_groups_that_do_not_exist_are_shown_with_their_configs(
+    kafka: Sandbox, kgtool: Kgtool
+) -> None:
+    """By pattern, those of other types too; changes take only what is named or listed."""
+    ghost, other = clients.unique("ghost"), clients.unique("other")
+    for name in (ghost, other):
+        kgtool("configs", name, "--alter", "--add-config", f"{SESSION}=50000", "--yes")
+    assert theirs(kafka, ghost) == {SESSION: "50000"}
+    shown = kgtool("configs", "--match", f"{ghost}*", "-o", "json").json["results"]
+    assert {row["group"] for row in shown} == {ghost}
+    assert {(row["name"], row["value"]) for row in shown if row["source"] == "group"} == {
+        (SESSION, "50000")
+    }
+    assert {ghost, other} <= {
+        row["group"] for row in kgtool("configs", "--all-groups", "-o", "json").json["results"]
+    }
+    unset = ("--alter", "--delete-config", SESSION, "--yes")
+    assert "No group matches" in kgtool("configs", "--match", f"{ghost}*", *unset).err
+    assert [kgtool("configs", name, *unset).status for name in (ghost, other)] == [0, 0]
+    gone = kgtool("configs", "--match", f"{ghost}*", "-o", "json").json["results"]
+    assert gone == []
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, call_any
+from kgtool.client.cluster import Cluster, call_any, version_of
 from kgtool.client.denied import Need
 from kgtool.client.lost_replies import is_unsettled
-from kgtool.client.ops import Operation, backoff, cut, gather
+from kgtool.client.ops import ANY, Operation, backoff, cut, gather
 from kgtool.client.retries import keep_reason
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 from kgtool.protocol import codes
-from kgtool.protocol.api import describe_configs, incremental_alter_configs
+from kgtool.protocol.api import describe_configs, incremental_alter_configs, list_config_resources
 from kgtool.protocol.codes import broker_error
 
 GROUP = 32
@@ -56,6 +56,23 @@ _DESCRIBE = Need(group="DESCRIBE_CONFIGS")
 _ALTER = Need(group="ALTER_CONFIGS")
 
 
+GROUP_TYPES = ("consumer", "share", "streams")
+_OF_SHARE = "errors.deadletterqueue."
+"""Share groups' dead letter queue (KIP-1191), the only configs that do not begin with a type."""
+
+
+def config_type(name: str) -> str | None:
+    """Return the type of groups that a config applies to; None: unknown.
+
+    >>> config_type("streams.assignor.name"), config_type("errors.deadletterqueue.topic.name")
+    ('streams', 'share')
+    """
+    if name.startswith(_OF_SHARE):
+        return "share"
+    kind = name.partition(".")[0]
+    return kind if kind in GROUP_TYPES else None
+
+
 class GroupConfig(NamedTuple):
     """One config of a group. ``default`` is what would hold if it were not set at the group.
 
@@ -79,12 +96,38 @@ class GroupConfig(NamedTuple):
     @property
     def group_type(self) -> str:
         """The type of groups that it applies to: ``consumer``, ``share``, ``streams``."""
-        return self.name.partition(".")[0]
+        return config_type(self.name) or self.name.partition(".")[0]
 
 
 Configs = dict[str, GroupConfig]
 ConfigValues = Mapping[str, Mapping[str, "str | None"]]
 """Values by group and name; None: not set at the group."""
+
+
+def find_configured_groups(cluster: Cluster) -> Operation[list[str] | KgError]:
+    """Return the groups that have configs of their own, also those that do not exist.
+
+    Needs DESCRIBE_CONFIGS on the cluster, and Kafka ≥ 4.1 (KIP-1142); nothing before that.
+    """
+    version = yield from version_of(ANY, list_config_resources.Request)
+    if isinstance(version, KgError):
+        return version
+    if version < 1:  # v0 lists client metrics only
+        return []
+    request = list_config_resources.Request(resource_types=[GROUP])
+    reply = yield from call_any(request)
+    if isinstance(reply, KgError):
+        return reply
+    if reply.error_code == codes.CLUSTER_AUTHORIZATION_FAILED:
+        return denied.needs(
+            reply.error_code,
+            "Which groups have configs is unknown: the broker does not say.",
+            "DESCRIBE_CONFIGS",
+            "the cluster",
+        )
+    if reply.error_code:
+        return broker_error(reply.error_code)
+    return sorted(row.resource_name for row in reply.config_resources if row.resource_type == GROUP)
 
 
 def describe_group_configs(

@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.groups.configs import Configs, describe_group_configs
+from kgtool.changes.groups.configs import (
+    Configs,
+    config_type,
+    describe_group_configs,
+    find_configured_groups,
+)
 from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem, GroupConfigs, Refused
 from kgtool.changes.plan_rows import failed, open_rows
 from kgtool.cli.change import confirm
@@ -23,11 +28,11 @@ from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import counted, escape, listed
 
 UNDO_NOTE_CONFIGS = "The current values are saved in the journal: kgtool undo restores them."
-_TYPES = ("consumer", "share", "streams")
 _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 """A comma outside of brackets, as in ``ConfigCommand.parseConfigsToBeAdded``."""
 
@@ -67,7 +72,8 @@ def command(
 
     VALUE is in effect, DEFAULT would be if nothing were set for the group, SOURCE is where the
     value comes from: group, or the broker. Classic groups have none: what is set there applies
-    once they are converted. A group need not exist.
+    once they are converted. A group need not exist: --all-groups, --match and --regex show those
+    that have configs too (KIP-1142, Kafka 4.1).
 
     Changes are checked by the controller before anything is changed, and kept in the journal:
     kgtool undo takes them back. They need Kafka ≥ 4.0, and the ACL operations DESCRIBE_CONFIGS
@@ -77,6 +83,8 @@ def command(
     with open_session(settings) as session:
         columns = CONFIGS_ALTER if alter else CONFIGS
         groups = choose(session, output, selection, columns).groups
+        if not alter:
+            groups += _others(session, output, selection, groups)
         found = []
         if groups:
             configs = session.run(describe_group_configs(session.cluster, groups))
@@ -94,6 +102,20 @@ def command(
             ConfigRun(session, output, kind, groups, dry_run=dry_run, yes=yes).run()
         else:
             _show(output, found, all_)
+
+
+def _others(
+    session: Session, output: Output, selection: Selection, groups: Sequence[str]
+) -> list[str]:
+    """Return the groups that have configs and were not listed: of other types, or not there."""
+    if not (selection.all_groups or selection.match or selection.regex is not None):
+        return []
+    found = session.run(find_configured_groups(session.cluster))
+    if isinstance(found, KgError):
+        output.note(f"Note: groups that do not exist are not shown. {found.message} {found.hint}")
+        return []
+    test = selection.predicate()
+    return [name for name in found if name not in groups and test(name)]
 
 
 def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str, str | None]:
@@ -161,8 +183,8 @@ class _GroupConfigs(NamedTuple):
 
     def applies(self, name: str) -> bool:
         """Whether a config applies to the group, or may."""
-        kind = name.partition(".")[0]
-        return self.type is None or kind not in _TYPES or kind == self.config_type
+        kind = config_type(name)
+        return self.type is None or kind is None or kind == self.config_type
 
 
 def _say_classic(output: Output, found: Iterable[_GroupConfigs]) -> None:
@@ -206,11 +228,11 @@ def _checked(found: _GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
     """Refuse a config that would never apply to the group."""
     if item.error is not None or force or found.applies(item.name):
         return item
-    kind = item.name.partition(".")[0]
     return failed(
         item,
         Refused(
-            f"It applies to {kind} groups, and '{found.group}' is a {found.type} group.",
+            f"It applies to {config_type(item.name)} groups, and '{found.group}' is a "
+            f"{found.type} group.",
             hint=f"Take {found.config_type}.… configs, or --force to set it anyway.",
         ),
     )
