@@ -399,11 +399,12 @@ def pile(glob: str, groups: Sequence[str]) -> Callable[[Past], Seen]:
 
 def at_risk(past: Past) -> Seen:
     """Its command tells whether they will be read in time: it ends nothing."""
-    group, topic = clients.unique("risky"), _topic(past)
+    group = clients.unique("risky")
+    topic = clients.create_topic(past.bootstrap, clients.unique("doctor"), 1)
     clients.set_topic_config(past.bootstrap, topic, **{"retention.ms": str(40 * HOUR_MS)})
     at_ms = int(time.time() * 1000) - 39 * HOUR_MS
-    clients.commit(past.bootstrap, group, {(topic, 0): 10})
     clients.produce(past.bootstrap, topic, 5, timestamp_ms=at_ms)
+    clients.commit(past.bootstrap, group, {(topic, 0): 1})
     return Seen(("--group", group), ends=False)
 
 

@@ -87,8 +87,9 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "at-risk": (
         "unread records that are removed soon",
-        "Their topic's retention.ms is nearly over. Read them in time, or keep them longer: "
-        "kafka-configs.sh --alter --entity-type topics with a larger retention.ms.",
+        "Their topic's retention.ms is nearly over; retention.bytes may remove them sooner, which "
+        "is not foreseen. Read them in time, or keep them longer: kafka-configs.sh --alter "
+        "--entity-type topics with a larger retention.ms.",
     ),
     "uncommitted": (
         "partitions without a commit, of topics that a group reads",

@@ -2,7 +2,10 @@
 
 A segment is removed once its *newest* record is older than ``retention.ms``, and no earlier than
 the next look (``log.retention.check.interval.ms``): so a record is there for at least that long.
-``retention.bytes`` may take it sooner; when, depends on what is written meanwhile.
+``retention.bytes`` may take it sooner, and is not told. DescribeLogDirs has the size of a
+partition, not where its segments end; the oldest one goes only when the log without it is still as
+large as that (``UnifiedLog.deleteRetentionSizeBreachedSegments``), which depends on what is written
+meanwhile. A time made of that would be a guess.
 """
 
 from __future__ import annotations
