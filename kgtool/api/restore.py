@@ -240,13 +240,14 @@ class RestoreMethods(AdminConnection):
             check_moment,
             desired_groups,
             known_groups,
+            read_living,
         )
-        from kgtool.queries.log.gone import LogFiles, read_gone
+        from kgtool.queries.log.gone import LogFiles
 
         names = arguments.names(groups)
         with self._long_session() as session:
             if source is None:
-                found = session.run(read_gone(session.cluster, names, at_ms))
+                found = session.run(read_living(session.cluster, names, at_ms))
             else:
                 found = dict(LogFiles(Path(source)).read(names, at_ms))
             gone = known_groups(found)

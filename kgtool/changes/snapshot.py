@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
-from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import (
     CommittedOffset,
@@ -24,9 +24,10 @@ from kgtool.model import (
 )
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
-from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.groups.share_and_streams import read_with_offsets
+from kgtool.queries.groups.start_offsets import NO_START
 from kgtool.queries.log.reader import mark_pending
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.fetch import Committed
 from kgtool.queries.offsets.list_offsets import log_ends
 
 
@@ -126,9 +127,7 @@ def read_groups(
     :param partitions: only these of each group, with or without an offset; default: all offsets.
         Those that do not exist are among the errors then.
     """
-    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
-    # A coordinator that doesn't answer must leave time for the next steps of others.
-    described, committed = yield from within(both, READING_SHARE)
+    described, committed = yield from read_with_offsets(cluster, groups)
     if partitions is not None:
         yield from mark_pending(cluster, committed)
     found: list[tuple[GroupDescription, dict[TopicPartition, CommittedOffset | None]]] = []
@@ -188,6 +187,8 @@ def _values(
     errors = []
     for partition in sorted(committed) if wanted is None else wanted:
         value = committed.get(partition)
+        if wanted is None and value == NO_START:
+            continue
         if isinstance(value, KgError):
             errors.append(ItemError.of(value, Target(group, *partition)))
         else:

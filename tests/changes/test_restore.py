@@ -175,6 +175,17 @@ class TestGroups:
         found = decide(desired, reading({T0: image(None)}, type="share"), UNDO)
         assert found.error is not None and found.error.name == "WRONG_GROUP_TYPE"
 
+    def test_a_share_group_then(self) -> None:
+        then = snapshots.group({})._replace(type="share")
+        desired = DesiredGroup("g", {T0: DesiredOffset(image(5))}, then)
+        found = decide(desired, reading({T0: image(None)}), UNDO)
+        assert found.error is not None and found.error.name == "WRONG_GROUP_TYPE"
+        assert "was a share group then" in found.error.message
+        found = decide(desired, reading({T0: image(None)}, type="share"), UNDO)
+        assert (found.error, found.is_share, found.rows[0].status) == (None, True, "would-restore")
+        found = decide(desired, reading({T0: image(None)}, exists=False), UNDO)
+        assert (found.error, found.is_share) == (None, True)
+
     def test_one_bad_partition_does_not_hide_the_other(self) -> None:
         gone = ItemError(Target("g", "t", 1), 3, "UNKNOWN_TOPIC_OR_PARTITION", "gone")
         desired = DesiredGroup(

@@ -80,7 +80,7 @@ def _missing(named: Sequence[str], looked_at: Sequence[GroupFacts]) -> list[Item
             codes.GROUP_ID_NOT_FOUND,
             "GROUP_ID_NOT_FOUND",
             f"Group {group} not found, or it is a share or streams group.",
-            "kgtool never cleans those up.",
+            "cleanup goes by the age of commits: kgtool delete takes groups of every type.",
         )
         for group in named
         if group not in known

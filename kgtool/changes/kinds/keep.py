@@ -25,7 +25,7 @@ from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotVerified, OutcomeUnknown
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.queries.cluster.transactions import pending_error
-from kgtool.queries.groups.describe import describe_with_type, without_commits
+from kgtool.queries.groups.describe import describe_with_type, without_expiry
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.retention import rules as r
@@ -109,7 +109,7 @@ class Keep:
             group, values = description.group, committed[description.group]
             error, rows = description.error, []
             if error is None and description.type == "share":
-                error = without_commits(group)
+                error = without_expiry(group)
             elif error is None and isinstance(values, KgError):
                 error = ItemError.of(values, Target(group=group))
             elif error is None:

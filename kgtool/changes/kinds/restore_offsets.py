@@ -13,6 +13,7 @@ from kgtool.changes.driver import Before, look_and_carry_out
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.offsets.as_member import fenced_writes, find_identities, find_identities_again
 from kgtool.changes.offsets.commit import CommitIdentity
+from kgtool.changes.offsets.start_offsets import write_start_offsets
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.plan import DiskList
@@ -205,7 +206,9 @@ class RestoreOffsets:
             for group in going
             if group.group not in self._whole
         }
+        starts = {g.group: writes.pop(g.group) for g in going if g.is_share and g.group in writes}
         outcomes: dict[str, Any] = yield from self._write(cluster, writes)
+        outcomes.update((yield from write_start_offsets(cluster, starts)))
         outcomes.update((yield from _delete_whole(cluster, whole)))
         done = [each_open(g, lambda row: _outcome(row, outcomes[row.group][row.at])) for g in going]
         gone = [g.group for g in done if g.group in writes and self._is_removed(g)]

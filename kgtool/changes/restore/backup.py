@@ -39,7 +39,6 @@ from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.held import SILENT_MS, HeldFile, hold
 from kgtool.json_rows import shown
 from kgtool.model import ItemError, Target, TopicPartition
-from kgtool.queries.groups.describe import without_commits
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.time_lag import times_before
 from kgtool.text import moment
@@ -178,8 +177,6 @@ def save(
             errors = list(reading.errors)
             if reading.description.error is not None and not errors:
                 errors = [reading.description.error]
-            if reading.description.type == "share":
-                errors = [without_commits(group)]
             for error in errors:
                 writer.error(error)
                 failed(error)

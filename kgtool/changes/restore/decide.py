@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kgtool.changes.offsets.verify import shown
-from kgtool.changes.reset.rows import members
+from kgtool.changes.reset.rows import members, stop_them
 from kgtool.changes.snapshot import GroupImage, GroupReading, OffsetImage
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
 from kgtool.protocol import codes
@@ -114,6 +114,8 @@ class RestoreGroup(NamedTuple):
     rows: list[RestoreRow]
     reading: GroupReading
     error: ItemError | None = None
+    is_share: bool = False
+    """Whether it is a share group; where there is no group, whether there was one then."""
 
 
 def decide(desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy) -> RestoreGroup:
@@ -133,7 +135,9 @@ def decide(desired: DesiredGroup, reading: GroupReading, policy: RestorePolicy) 
         problem = _group_error(desired, reading, policy)
     if problem is not None:
         rows = [row._replace(status="failed", error=problem, note=None) for row in rows]
-    return RestoreGroup(desired.group, rows, reading, problem)
+    now = reading.description
+    kind = (desired.then if now.error else now).type
+    return RestoreGroup(desired.group, rows, reading, problem, kind == "share")
 
 
 def _group_error(
@@ -145,13 +149,25 @@ def _group_error(
             return None
         hint = "Without --no-create it is created."
         return description.error._replace(hint=hint)
-    if description.type == "share" and not policy.force:
+    is_share = description.type == "share"
+    if is_share != (desired.then.type == "share") and not policy.force:
+        then = "a share group" if desired.then.type == "share" else "not a share group"
         return ItemError(
             Target(group=desired.group),
             None,
             "WRONG_GROUP_TYPE",
-            f"Group '{desired.group}' is a share group now.",
+            f"Group '{desired.group}' is a {description.type} group now, and was {then} then: "
+            "start offsets and committed offsets are not the same.",
             "Look at it with kgtool describe; --force tries it anyway.",
+        )
+    if is_share and not description.is_empty:
+        return ItemError(
+            Target(group=desired.group),
+            codes.NON_EMPTY_GROUP,
+            "NON_EMPTY_GROUP",
+            f"Group '{desired.group}' is {description.state}, and brokers set start offsets only "
+            "while a share group is empty.",
+            f"{members(description)} {stop_them(description)}",
         )
     if not description.is_empty and not policy.as_member:
         return ItemError(

@@ -24,7 +24,8 @@ from kgtool.client.ops import Operation
 from kgtool.errors import ChangedMeanwhile, KgError, UsageError
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
 from kgtool.protocol.wire import id_text
-from kgtool.queries.log.gone import GoneGroup, GoneOffset
+from kgtool.queries.groups.describe import describe_with_type, without_expiry
+from kgtool.queries.log.gone import GoneGroup, GoneOffset, read_gone
 from kgtool.queries.offsets.list_offsets import log_ends
 from kgtool.queries.offsets.time_lag import times_before
 from kgtool.text import moment
@@ -52,6 +53,23 @@ def no_trace(group: str, gone: GoneGroup) -> KgError:
         hint="Check the name. An older export has more: kgtool recover --from FOLDER.",
     )
     error.name = "NO_TRACE"
+    return error
+
+
+def read_living(
+    cluster: Cluster, groups: Sequence[str], at_ms: int | None
+) -> Operation[dict[str, GoneGroup | KgError]]:
+    """Read from the cluster's log what is gone of groups; nothing of a share group lies there."""
+    described = yield from describe_with_type(cluster, groups)
+    share = {one.group: _without_commits(one.group) for one in described if one.type == "share"}
+    found = yield from read_gone(cluster, [group for group in groups if group not in share], at_ms)
+    return {group: share[group] if group in share else found[group] for group in groups}
+
+
+def _without_commits(group: str) -> KgError:
+    refused = without_expiry(group)
+    error = KgError(refused.message, hint=refused.hint)
+    error.name = refused.name
     return error
 
 

@@ -13,7 +13,7 @@ from kgtool.changes.kinds.restore_offsets import Only, RestoreOffsets
 from kgtool.changes.reset.rows import members
 from kgtool.changes.restore.decide import RestoreGroup, RestorePolicy, RestoreRow
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import wait_until_empty
+from kgtool.cli.change.journaled import SHARE_NOTE, wait_until_empty
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -155,6 +155,8 @@ class RestoreRun(ChangeRun):
         """Show totals, first rows and notes."""
         self._preview.show_without_offsets(self.output)
         self._preview.show(self.output, len(self.plan.groups), self.plan.offsets)
+        if self.has_share:
+            self.output.note(SHARE_NOTE)
 
     def question(self) -> str:
         """Return the question."""

@@ -171,4 +171,5 @@ class ChangeRun:
 
 
 def _is_share(group: Any) -> bool:
-    return getattr(getattr(group, "description", None), "type", None) == "share"
+    known = getattr(group, "description", None)
+    return bool(getattr(group, "is_share", False)) or getattr(known, "type", None) == "share"

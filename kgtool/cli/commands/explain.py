@@ -291,6 +291,8 @@ def _verdict(error: ItemError | None) -> str:
 
 def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
     if not found.committed:
+        if found.description.type == "share":
+            return "It has start offsets, which do not expire: kgtool describe shows them.\n"
         return "It has no committed offsets.\n" if found.exists and found.is_read else ""
     rows = [offset_row(found, partition) for partition in found.committed]
     lines = expiry_of.explain_rules([found.broker])

@@ -16,6 +16,7 @@ from kgtool.changes.restore.recover import (
     check_moment,
     desired_groups,
     no_trace,
+    read_living,
     status,
 )
 from kgtool.changes.snapshot import GroupImage
@@ -40,7 +41,7 @@ from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.net.session import Session
-from kgtool.queries.log.gone import GoneGroup, GoneOffset, LogFiles, compaction, read_gone
+from kgtool.queries.log.gone import GoneGroup, GoneOffset, LogFiles, compaction
 from kgtool.text import counted, escape, moment, shell_word
 
 
@@ -102,7 +103,7 @@ def command(
             _check_same(files, session, force=policy.force)
             read: dict[str, GoneGroup | KgError] = dict(files.read(groups, at_ms))
         else:
-            read = session.run(read_gone(session.cluster, groups, at_ms))
+            read = session.run(read_living(session.cluster, groups, at_ms))
         gone = _known(output, groups, read, at_ms, topics)
         _say_extent(output, session, gone, is_live=files is None)
         wanted = _wanted(gone, topics, any_left=at_ms is not None)

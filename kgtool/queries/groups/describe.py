@@ -49,15 +49,15 @@ def wrong_type(group: str, kind: str, hint: str) -> ItemError:
     return ItemError(Target(group=group), None, "WRONG_GROUP_TYPE", said, hint)
 
 
-def without_commits(group: str) -> ItemError:
-    """Return the refusal of a share group, which has no committed offsets (KIP-932)."""
+def without_expiry(group: str) -> ItemError:
+    """Return the refusal of a share group, whose start offsets never expire (KIP-932)."""
     return ItemError(
         Target(group=group),
         None,
         "WRONG_GROUP_TYPE",
-        f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
-        "can't be saved, restored or kept.",
-        f"kgtool describe --group {shell_word(group)} shows them.",
+        f"Group '{group}' is a share group: its start offsets are not in __consumer_offsets and do "
+        "not expire, so there is nothing to keep or to recover.",
+        f"kgtool backup --group {shell_word(group)} saves them.",
     )
 
 

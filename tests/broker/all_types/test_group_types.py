@@ -153,13 +153,15 @@ class TestShareGroups:
         assert (first["type"], first["lag"], first["change"]) == ("share", 6, None)
         assert changed["change"].startswith("lag +")
 
-    def test_verbs_that_do_not_apply(
-        self, kgtool: Kgtool, group: tuple[str, str], tmp_path: Path
-    ) -> None:
-        name, topic = group
-        backup = kgtool("backup", "--group", name, "--out", str(tmp_path / "backup"))
-        assert (backup.status, (tmp_path / "backup").exists()) == (1, False)
-        assert "not committed offsets, and can't be saved" in backup.err
+    def test_verbs_that_do_not_apply(self, kgtool: Kgtool, group: tuple[str, str]) -> None:
+        name, _ = group
+        for argv in (["keep", name, "--yes"], ["recover", name, "--yes"]):
+            refused = kgtool(*argv)
+            assert (refused.status, refused.out) == (1, "")
+            assert (
+                "its start offsets are not in __consumer_offsets and do not expire" in refused.err
+            )
+            assert f"kgtool backup --group {name} saves them" in refused.err
         peek = kgtool("peek", name)
         assert (peek.status, "shows its start offsets" in peek.err) == (1, True)
         doctor = kgtool("doctor", "--group", name)

@@ -110,6 +110,9 @@ def test_reset_and_undo(kgtool: Kgtool, share: Share) -> None:
     done = kgtool(*goal)
     assert (done.status, LOST_STATE in done.err) == (0, True), done.err
     assert share.starts() == {**before, (one, 0): 4}
+    assert kgtool("undo", "last", "--yes").status == 0
+    assert share.starts() == before
+    assert kgtool(*goal).status == 0
     share.seen = []
     member = share.join()
 
@@ -133,6 +136,9 @@ def test_delete_offsets_by_topic(kgtool: Kgtool, share: Share) -> None:
     assert set(share.starts()) == {(two, 0)}
     (row,) = results(kgtool(*delete))
     assert row["status"] == "no-offset"
+    undone = kgtool("undo", "last", "--yes")
+    assert (undone.status, LOST_STATE in undone.err) == (0, True), undone.err
+    assert share.starts() == {(one, 0): 0, (two, 0): 0}
 
 
 def test_delete(kgtool: Kgtool, share: Share) -> None:
@@ -146,3 +152,36 @@ def test_delete(kgtool: Kgtool, share: Share) -> None:
     assert (share.state(), share.starts()) == ("Dead", {})
     (newest, *_) = results(kgtool("history", "-o", "json"))
     assert (newest["command"], newest["changes"]) == ("delete", 2)
+    undone = kgtool("undo", "last", "--yes")
+    assert (undone.status, LOST_STATE in undone.err) == (0, True), undone.err
+    assert share.starts() == dict.fromkeys([(topic, 0) for topic in share.topics], 0)
+
+
+def test_backup_diff_and_restore(kgtool: Kgtool, share: Share, tmp_path: Path) -> None:
+    one, two = share.topics
+    file = str(tmp_path / "backup.jsonl")
+    assert kgtool("backup", share.name, "--out", file).status == 0
+    refused = kgtool("restore", file, "--group", share.name, "--yes")
+    assert refused.status == 0, "all of it is as it was"
+    share.leave()
+    goal = ("--topic", one, "--to-latest", "--execute", "--yes")
+    assert kgtool("reset-offsets", share.name, *goal).status == 0
+    assert kgtool("delete-offsets", share.name, "--topic", two, "--yes").status == 0
+    moved = kgtool("diff", file, "-o", "json")
+    assert [(row["topic"], row["status"]) for row in results(moved, 5)] == sorted(
+        [(one, "moved"), (two, "vanished")]
+    )
+    share.join()
+    refused = kgtool("restore", file, "--yes")
+    assert refused.status == 1
+    assert "brokers set start offsets only while a share group is empty" in refused.err
+    share.leave()
+    assert kgtool("restore", file, "--yes").status == 0
+    assert share.starts() == {(one, 0): 0, (two, 0): 0}
+    assert kgtool("diff", file).status == 0
+    copy = clients.unique("share-copy")
+    renamed = kgtool("restore", file, "--map-group", f"{share.name}={copy}", "--yes")
+    assert renamed.status == 0, renamed.err
+    rows = results(kgtool("describe", copy, "-o", "json"))
+    assert [(row["type"], row["start_offset"]) for row in rows] == [("share", 0)] * 2
+    assert kgtool("delete", copy, "--yes").status == 0
