@@ -4,8 +4,9 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version ;;
+        "") _kgtool_lines list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep retention remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
+        "retention") _kgtool_lines apply plan show ;;
         "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
     esac
@@ -93,6 +94,19 @@ _kgtool_options() {
             --all-or-nothing -v --verbose -y --yes --confirm --reason --journal-copy -n \
             --dry-run --canary --max-groups -b --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
+        "retention") _kgtool_lines \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "retention apply") _kgtool_lines \
+            --join --skip-activity-check -v --verbose -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-groups -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
+        "retention plan") _kgtool_lines \
+            --out --overwrite -b --bootstrap-server --command-config --context --timeout \
+            -o --output --no-color --debug --help ;;
+        "retention show") _kgtool_lines \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "remove-members") _kgtool_lines \
             -g --group --instance-id --member-id --client-id --all --wait-empty \
             --all-or-nothing -v --verbose -y --yes --confirm --reason --journal-copy -n \
@@ -245,6 +259,10 @@ _kgtool_kind() {
         "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "keep --type") kind="list" choices="consumer classic" ;;
         "keep ") kind="groups" ;;
+        "retention apply ") kind="files" ;;
+        "retention plan --out") kind="files" ;;
+        "retention plan ") kind="files" ;;
+        "retention show ") kind="files" ;;
         "remove-members ") kind="groups" ;;
         "configs ") kind="groups" ;;
         "undo ") kind="journals" ;;
@@ -271,8 +289,8 @@ _kgtool_kind() {
         "coordinator ") kind="groups" ;;
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListConfigResources ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit WriteTxnMarkers" ;;
         "validate-regex ") kind="any" ;;
-        "man ") kind="words" choices="list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version" ;;
-        "help ") kind="words" choices="list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
+        "man ") kind="words" choices="list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep retention remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version" ;;
+        "help ") kind="words" choices="list lag describe doctor explain peek top reset-offsets delete-offsets delete cleanup keep retention remove-members configs undo recover backup restore diff export analyze context sandbox completion coordinator history request validate-regex exporter mcp man help version all safety kafka" ;;
     esac
     case "$2" in
         -t|--topic) [[ -n $kind ]] || kind="topics" ;;

@@ -138,6 +138,8 @@ def test_cron_jobs(node: Node, bootstrap: str) -> None:
     assert status == 0, said
     status, out, _ = node.run("expiring.yaml", "--group", group, "--expiring-within", "8d")
     assert status == 5 and group in out
+    status, _, said = node.run("retention.yaml")
+    assert status == 0 and "Nothing is due." in said, said
 
 
 def test_the_exporter(node: Node) -> None:

@@ -19,6 +19,7 @@ from kgtool.api.cleanup import CleanupMethods
 from kgtool.api.connection import warn
 from kgtool.api.reads import ReadMethods
 from kgtool.api.restore import RestoreMethods
+from kgtool.api.retention import RetentionMethods
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kgtool.changes.reset.targets import GroupReset
 
 
-class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
+class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods, RetentionMethods):
     """A connection to one cluster; a context manager.
 
     Threads can share it: calls are made one after the other. A forked process makes its own

@@ -158,6 +158,52 @@ KEEP = (
     ERROR,
 )
 
+# -- retention ------------------------------------------------------------------------------------
+
+RETENTION = (
+    GROUP,
+    TOPIC._replace(json="string?"),  # None: all of a group, which no rule names
+    Column("partition", "PARTITION", json="integer?"),
+    Column("rule", "RULE", NAME, spare=2),
+    *machine(retention_ms="integer?"),
+    _at("expires_at_ms", "EXPIRES-AT", 3),
+    Column(
+        "action",
+        "ACTION",
+        json="string",
+        spare=1,
+        words=("keep", "delete-offsets", "delete-group", "none"),
+    ),
+    *machine(at_ms="integer?"),
+    _status(
+        "due",
+        "waiting",
+        "refused",
+        "left-to-broker",
+        "not-expiring",
+        "has-members",
+        "would-keep",
+        "kept",
+        "not-needed",
+        "would-delete",
+        "deleted",
+        "gone",
+        "skipped",
+        "done-before",
+        "lost",
+        text=lambda row: "lost" if row["status"] == "lost" else failed_text(row),
+    ),
+    ERROR,
+)
+RETENTION_GROUPS = (
+    GROUP,
+    Column("rule", "RULE", NAME, spare=1),
+    Column("retention", "RETENTION"),
+    Column("offsets", "OFFSETS", COUNT, json="integer", spare=2),
+    Column("next", "NEXT", TEXT),
+)
+"""The text of ``retention show``: one line a group."""
+
 # -- configs and members --------------------------------------------------------------------------
 
 CONFIGS = (

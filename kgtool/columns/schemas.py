@@ -70,6 +70,7 @@ RESULTS: dict[str, Results] = {
     "recover": Results({"offsets": changes.RECOVER}),
     "diff": Results({"offsets": changes.DIFF}),
     "history": Results({"changes": changes.HISTORY}),
+    "retention": Results({"offsets": changes.RETENTION}),
     "cleanup": Results({"plan": changes.CLEANUP_PLAN, "apply": changes.CLEANUP_APPLY}),
     "configs": Results({"describe": changes.CONFIGS, "alter": changes.CONFIGS_ALTER}),
     "request": Results({"request": tools.REQUEST, "apis": tools.APIS, "fields": tools.FIELDS}),

@@ -117,6 +117,8 @@ class Doors:
         assert (
             run("reset-offsets", *groups, *topic, "--to-offset", "3", "--execute", "-y").status == 0
         )
+        rules = world.folder / "retention.toml"
+        rules.write_text(f'[[groups]]\nmatch = {json.dumps(world.groups)}\nretention = "1s"\n')
         admin = GroupAdmin(world.bootstrap)
         self.admin = admin
         self.all: dict[str, Door] = {
@@ -130,6 +132,7 @@ class Doors:
             "restore": lambda: run("restore", str(backup), "--yes"),
             "undo": lambda: run("undo", journal, "--force", "--yes"),
             "cleanup": lambda: run("cleanup", "apply", str(plan), "--yes"),
+            "retention": lambda: run("retention", "apply", str(rules), "--yes"),
             "admin.delete_groups": lambda: admin.delete_groups(world.groups),
             "admin.delete_offsets": lambda: [
                 admin.delete_offsets(group, [world.topic]) for group in world.groups
@@ -143,6 +146,7 @@ class Doors:
             ],
             "admin.keep": lambda: admin.keep(world.groups),
             "admin.restore": lambda: admin.restore(backup),
+            "admin.retention_apply": lambda: admin.retention_apply(rules),
             "admin.undo": lambda: admin.undo(journal, force=True),
             "admin.cleanup_apply": lambda: admin.cleanup_apply(plan),
             "mcp.reset-offsets": lambda: self._agent(

@@ -69,6 +69,7 @@ METHODS = {
     "request": "request",
     "export": "export",
     "cleanup": "cleanup_plan cleanup_apply",
+    "retention": "retention_show retention_apply",
 }
 
 

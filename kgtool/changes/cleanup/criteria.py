@@ -61,7 +61,7 @@ class Criteria(NamedTuple):
         return {key: value for key, value in self._asdict().items() if value not in (None, False)}
 
 
-class _Unknown(Exception):
+class Unknown(Exception):
     """A criterion can't be judged."""
 
 
@@ -157,11 +157,11 @@ def _problem(facts: GroupFacts) -> str | None:
 def _decide_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     try:
         why = _why_group(facts, criteria, now_ms)
-    except _Unknown as reason:
+    except Unknown as reason:
         return Decision(left_out=(LeftOut(facts.description.group, str(reason)),))
     if why is None:
         return Decision()
-    return Decision((_item(facts, DELETE_GROUP, why, _planned(facts, facts.offsets)),))
+    return Decision((make_item(facts, DELETE_GROUP, why, planned(facts, facts.offsets)),))
 
 
 def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] | None:
@@ -172,10 +172,10 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
         why.append(f"a generated name ({name})")
     if criteria.idle_ms is not None:
         if not facts.offsets:
-            raise _Unknown("it has no committed offset, so its last use is unknown")
+            raise Unknown("it has no committed offset, so its last use is unknown")
         if not _are_idle(facts, now_ms - criteria.idle_ms):
             return None
-        why.append(_last_use(facts, now_ms))
+        why.append(last_use(facts, now_ms))
     if criteria.no_lag:
         if any(each.lag for each in facts.offsets.values()):
             return None  # even if the lag of others is unknown
@@ -190,7 +190,7 @@ def _are_idle(facts: GroupFacts, since_ms: int) -> bool:
     if any(each.committed_at and each.committed_at.at_ms > since_ms for each in offsets):
         return False  # even if the times of others are unknown
     return not _had_members(facts, since_ms) and all(
-        _is_idle(facts, each, since_ms) for each in offsets
+        is_idle(facts, each, since_ms) for each in offsets
     )
 
 
@@ -199,23 +199,24 @@ def _had_members(facts: GroupFacts, since_ms: int) -> bool:
     return facts.changed_ms is not None and facts.changed_ms > since_ms
 
 
-def _is_idle(facts: GroupFacts, offset: OffsetFacts, since_ms: int) -> bool:
+def is_idle(facts: GroupFacts, offset: OffsetFacts, since_ms: int) -> bool:
+    """Whether an offset was not committed since a time; Unknown where that can't be told."""
     if offset.committed_at is not None:
         return offset.committed_at.at_ms <= since_ms
     if facts.times_error is not None:
-        raise _Unknown(f"its last commit is unknown: {facts.times_error.message}")
+        raise Unknown(f"its last commit is unknown: {facts.times_error.message}")
     if facts.committed_before_ms is not None and facts.committed_before_ms <= since_ms:
         return True
-    raise _Unknown("its last commit is no longer in __consumer_offsets")
+    raise Unknown("its last commit is no longer in __consumer_offsets")
 
 
 def _has_no_lag(partition: TopicPartition, offset: OffsetFacts) -> bool:
     if offset.lag is None:
-        raise _Unknown(f"its lag on {partition.typed} is unknown")
+        raise Unknown(f"its lag on {partition.typed} is unknown")
     return offset.lag == 0
 
 
-def _last_use(facts: GroupFacts, now_ms: int) -> str:
+def last_use(facts: GroupFacts, now_ms: int) -> str:
     """Return the time of the last commit, and of the last change of members if that was later."""
     times = [each.committed_at.at_ms for each in facts.offsets.values() if each.committed_at]
     last = max(times, default=0)
@@ -243,7 +244,7 @@ def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decis
             problem = _offset_problem(facts, partition, offset, criteria)
             if problem is not None and _passes(facts, partition, offset, criteria, now_ms):
                 found[partition] = problem
-        except _Unknown as reason:
+        except Unknown as reason:
             unknown[str(reason)] = None
     left_out = tuple(LeftOut(group, reason) for reason in unknown)
     gone = {p: problem for p, problem in found.items() if problem in _GONE}
@@ -273,11 +274,11 @@ def _offset_problem(
         if offset.problem in _GONE or subscribed is False:
             return offset.problem
         said = _WORDS[offset.problem].format(partition.topic)
-        raise _Unknown(f"{said}, but its members may subscribe to it")
+        raise Unknown(f"{said}, but its members may subscribe to it")
     if not criteria.unsubscribed or facts.description.is_empty:
         return None
     if subscribed is None:
-        raise _Unknown(f"whether its members subscribe to {partition.topic} is unknown")
+        raise Unknown(f"whether its members subscribe to {partition.topic} is unknown")
     return None if subscribed else UNSUBSCRIBED
 
 
@@ -290,7 +291,7 @@ def _passes(
 ) -> bool:
     if criteria.idle_ms is not None:
         since_ms = now_ms - criteria.idle_ms
-        if not _is_idle(facts, offset, since_ms):
+        if not is_idle(facts, offset, since_ms):
             return False
         # In a group with members the offset is idle, whichever members join and leave.
         if facts.description.is_empty and _had_members(facts, since_ms):
@@ -303,13 +304,13 @@ def _rebuild(facts: GroupFacts, found: Mapping[TopicPartition, str]) -> PlanItem
     if not keep:
         return _problem_item(facts, DELETE_GROUP, found)
     item = _problem_item(facts, REBUILD_GROUP, found)
-    return item._replace(keep=_planned(facts, keep))
+    return item._replace(keep=planned(facts, keep))
 
 
 def _problem_item(facts: GroupFacts, action: str, found: Mapping[TopicPartition, str]) -> PlanItem:
     topics = dict.fromkeys((problem, partition.topic) for partition, problem in found.items())
     why = [_WORDS[problem].format(topic) for problem, topic in topics]
-    item = _item(facts, action, why, _planned(facts, found, found))
+    item = make_item(facts, action, why, planned(facts, found, found))
     if action == WAIT:
         item = item._replace(why=(*item.why, _until(item, facts)))
     return item
@@ -330,15 +331,16 @@ def _until(item: PlanItem, facts: GroupFacts) -> str:
 # Items
 
 
-def _planned(
+def planned(
     facts: GroupFacts,
     partitions: Iterable[TopicPartition],
     problems: Mapping[TopicPartition, str] = {},
 ) -> tuple[PlannedOffset, ...]:
-    planned = []
+    """Return offsets as a plan has them."""
+    chosen = []
     for at in partitions:
         found = facts.offsets[at]
-        planned.append(
+        chosen.append(
             PlannedOffset(
                 *at,
                 found.committed.offset,
@@ -352,12 +354,13 @@ def _planned(
                 problems.get(at),
             )
         )
-    return tuple(planned)
+    return tuple(chosen)
 
 
-def _item(
+def make_item(
     facts: GroupFacts, action: str, why: Iterable[str], offsets: tuple[PlannedOffset, ...]
 ) -> PlanItem:
+    """Return an item of a plan."""
     description = facts.description
     times = [each.committed_at_ms for each in offsets if each.committed_at_ms is not None]
     dates = [each.expires_at_ms for each in offsets if each.expires_at_ms is not None]

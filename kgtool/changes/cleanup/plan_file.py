@@ -18,6 +18,7 @@ To leave something alone, remove its line, or make its action ``wait``. Actions:
 ``rebuild-group``   brokers refuse OffsetDelete for deleted topics and partitions
                     (UNKNOWN_TOPIC_OR_PARTITION), so the group is deleted and ``keep`` restored.
 ``wait``            nothing: the broker removes the offsets by itself at ``expires_at_ms``.
+``keep``            only of ``kgtool retention``: the offsets are committed again.
 
 Times are milliseconds since the epoch, null where they are unknown.
 """
@@ -43,6 +44,8 @@ DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT = (
     "wait",
 )
 ACTIONS = (DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT)
+KEEP_OFFSETS = "keep"
+"""Only in plans of ``kgtool retention``: commits these offsets again."""
 
 
 class PlannedOffset(NamedTuple):
@@ -155,8 +158,8 @@ class Totals(NamedTuple):
 
 
 def totals(items: Sequence[PlanItem]) -> Totals:
-    """Sum up the items that change anything."""
-    going = [item for item in items if item.changes]
+    """Sum up the items that remove anything."""
+    going = [item for item in items if item.changes and item.action != KEEP_OFFSETS]
     times = [item.last_commit_ms for item in going if item.last_commit_ms is not None]
     return Totals(
         len({item.group for item in going}),

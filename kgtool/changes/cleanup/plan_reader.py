@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from kgtool.changes.cleanup.plan_file import (
     ACTIONS,
     DELETE_OFFSETS,
+    KEEP_OFFSETS,
     REBUILD_GROUP,
     VERSION,
     CleanupPlan,
@@ -20,7 +21,7 @@ from kgtool.changes.cleanup.plan_file import (
     PlannedOffset,
 )
 from kgtool.errors import ConfigError
-from kgtool.held import SILENT_MS, NotText, hold
+from kgtool.held import SILENT_MS, HeldFile, NotText, hold
 from kgtool.json_rows import LONGEST_NAME, shown, unique
 
 
@@ -34,7 +35,16 @@ def read(path: Path, timeout_ms: int | None = SILENT_MS) -> CleanupPlan:
     :param timeout_ms: how long a pipe may be silent.
     :raises BadPlan: it is not a plan, or has an error; line and item are named.
     """
-    file = hold(path, timeout_ms)
+    return read_held(hold(path, timeout_ms), path)
+
+
+def read_held(file: HeldFile, path: Path, actions: Sequence[str] = ACTIONS) -> CleanupPlan:
+    """Read a plan from a file that was read.
+
+    :param path: its name in messages.
+    :param actions: those that are known to who applies it.
+    :raises BadPlan: as ``read``.
+    """
     try:
         text = file.text()
     except NotText as error:
@@ -51,7 +61,9 @@ def read(path: Path, timeout_ms: int | None = SILENT_MS) -> CleanupPlan:
         raise BadPlan(f"{path}: {error}.") from error
     except RecursionError as error:
         raise _no_plan(path, "it is nested too deep") from error
-    return CleanupPlan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
+    return CleanupPlan(
+        _header(path, head, text), _items(path, text, found, actions), _left_out(path, head)
+    )
 
 
 def _no_plan(path: Path, why: str) -> BadPlan:
@@ -118,7 +130,9 @@ def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
         raise BadPlan(f"{path}: {error}.") from error
 
 
-def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[PlanItem, ...]:
+def _items(
+    path: Path, text: str, found: list[tuple[int, Any]] | None, actions: Sequence[str]
+) -> tuple[PlanItem, ...]:
     if found is None:
         raise BadPlan(f"{path}: items is missing or not a list.")
     items: list[PlanItem] = []
@@ -128,7 +142,7 @@ def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[
         line += text.count("\n", counted, at)
         counted = at
         try:
-            item = _item(value)._replace(line=line)
+            item = _item(value, actions)._replace(line=line)
             if item.changes and item.group in groups:
                 raise ValueError(f"the group is in item {groups[item.group]} already")
         except ValueError as error:
@@ -141,12 +155,12 @@ def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[
     return tuple(items)
 
 
-def _item(value: Any) -> PlanItem:
+def _item(value: Any, actions: Sequence[str]) -> PlanItem:
     if not isinstance(value, dict):
         raise ValueError("it is not an object")
     action = _value(value, "action", str)
-    if action not in ACTIONS:
-        raise ValueError(f"action is none of {', '.join(ACTIONS)}: {shown(action)}")
+    if action not in actions:
+        raise ValueError(f"action is none of {', '.join(actions)}: {shown(action)}")
     item = PlanItem(
         action,
         _text(value, "group"),
@@ -168,8 +182,8 @@ def _item(value: Any) -> PlanItem:
 def _check(item: PlanItem) -> None:
     if item.type in ("share", "streams") and item.changes:
         raise ValueError(f"a {item.type} group is not cleaned up here")
-    if item.action == DELETE_OFFSETS and not item.offsets:
-        raise ValueError("offsets is empty, and there is nothing else to delete")
+    if item.action in (DELETE_OFFSETS, KEEP_OFFSETS) and not item.offsets:
+        raise ValueError("offsets is empty, and there is nothing else to change")
     if item.keep and item.action != REBUILD_GROUP:
         raise ValueError(f"keep has no meaning for {item.action}: only rebuild-group restores")
     if any(offset.offset is None for offset in item.keep):

@@ -40,7 +40,8 @@ def changed(
         return _skip(item, "It does not exist any more.", GONE)
     if error is not None or isinstance(committed, KgError):
         return None  # the operation itself reports that failure
-    if item.action != DELETE_OFFSETS and not description.is_empty:
+    was_empty = item.action != DELETE_OFFSETS or item.state == "Empty"
+    if was_empty and not description.is_empty:
         return _skip(item, f"It is {description.state} now. {members(description)}")
     reason = (
         _offsets_changed(item, committed)
@@ -77,7 +78,7 @@ def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
         if expected is None:
             if item.action != DELETE_OFFSETS:
                 return f"It has an offset on {partition.typed} that the plan does not name."
-        elif not _is_same(expected, value):
+        elif not is_same(expected, value):
             if expected.offset == value.offset:
                 return f"Another client has committed {partition.typed} with other metadata since."
             return (
@@ -95,7 +96,7 @@ def _kept_missing(item: PlanItem, committed: Committed) -> str | None:
     return None
 
 
-def _is_same(planned: PlannedOffset, now: CommittedOffset) -> bool:
+def is_same(planned: PlannedOffset, now: CommittedOffset) -> bool:
     """Whether a commit is the one of the plan, by the fields that the plan has."""
     if planned.offset is None:
         return True

@@ -275,6 +275,7 @@ class Change:
                 item.error,
                 member_id=None if member is None else member.member_id,
                 config=config,
+                kept=getattr(item, "noted", None),
             )
             for one in getattr(item, "topics", ()):
                 if one.status not in ("kept", "would-delete"):

@@ -216,8 +216,12 @@ class Journal:
         *,
         member_id: str | None = None,
         config: str | None = None,
+        kept: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the result of one item of the last ``before``, or of a whole group."""
+        """Write the result of one item of the last ``before``, or of a whole group.
+
+        :param kept: what ``kgtool.changes.journal.kept`` reads of an offset that was kept.
+        """
         line: dict[str, Any] = {"kind": "result", "group": group}
         if topic is not None:
             line |= {"topic": topic, "partition": partition}
@@ -237,6 +241,8 @@ class Journal:
         outcome = outcome_of(status, error)
         self.outcomes[outcome] += count
         line |= {"status": status, "outcome": outcome}
+        if kept is not None:
+            line["kept"] = kept
         if error is not None:
             line["error"] = {"code": error.code, "name": error.name, "message": error.message}
         self._append(line)

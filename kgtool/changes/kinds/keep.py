@@ -11,8 +11,8 @@ write, what has changed since the plan is left alone, and the result is read bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from kgtool.changes.driver import Before
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
@@ -41,7 +41,8 @@ class KeepRow(NamedTuple):
 
     ``status``: ``would-keep``, ``kept``, ``not-needed`` (it is not going to expire, or not before
     a new commit would), ``failed``, ``changed-meanwhile``, ``unknown``, ``skipped`` (others failed,
-    and all or nothing was asked for). ``how`` it is kept: ``commit`` or ``join``.
+    and all or nothing was asked for). ``how`` it is kept: ``commit`` or ``join``. ``clock``: the
+    time from which the broker counts, before and after; ``first_ms``: before kgtool first kept it.
     """
 
     group: str
@@ -54,11 +55,23 @@ class KeepRow(NamedTuple):
     how: str | None
     status: str
     error: ItemError | None = None
+    clock: tuple[int | None, int | None] = (None, None)
+    first_ms: int | None = None
 
     @property
     def at(self) -> TopicPartition:
         """The partition."""
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def noted(self) -> dict[str, Any] | None:
+        """What its journal notes: from which time it counted before (``journal.kept``)."""
+        if self.status != KEPT or None in self.clock:
+            return None
+        noted = {"offset": self.value.offset, "clock_ms": self.clock[1]}
+        if self.first_ms is None:
+            return {**noted, "first_ms": self.clock[0]}
+        return {**noted, "first_ms": self.first_ms, "is_first": True}
 
     @property
     def is_open(self) -> bool:
@@ -167,10 +180,11 @@ def _plan_row(
         return row
     broker = expiry.broker
     retention_ms = broker.retention_ms if broker is not None else None
+    row = row._replace(clock=(clock_ms(found, retention_ms), None))
     then_ms = None if retention_ms is None else now_ms + retention_ms
     if then_ms is not None and found.expires_at_ms is not None and found.expires_at_ms > then_ms:
         return row  # it has a retention of its own that is longer than a new commit's
-    error, how = _find_way(description, expiry, join)
+    error, how = find_way(description, expiry, join)
     if how == COMMIT and (found.is_pending or value.is_pending):
         return failed(row, _pending(row.group))
     if error is not None:
@@ -185,7 +199,15 @@ def _pending(group: str) -> KgError:
     return error
 
 
-def _find_way(
+def clock_ms(found: Expiry, retention_ms: int | None) -> int | None:
+    """Return the time from which the broker counts: of the commit, or when a group became Empty."""
+    if found.rule != r.RULE_EMPTY_SINCE:
+        return found.committed_at_ms
+    known = found.expires_at_ms is not None and retention_ms is not None
+    return (found.expires_at_ms or 0) - (retention_ms or 0) if known else None
+
+
+def find_way(
     description: GroupDescription, expiry: GroupExpiry, join: bool
 ) -> tuple[ItemError | None, str | None]:
     """Return the refusal, or how the group's offsets are kept."""
@@ -297,16 +319,15 @@ def _read_back(
     ]
     found = yield from find_expiries(cluster, questions, now())
     return [
-        each_open(
-            group,
-            lambda row: _done(row, errors[row.group, row.at], found.groups[row.group].offsets),
-        )
+        each_open(group, lambda row: _done(row, errors[row.group, row.at], found.groups[row.group]))
         for group in groups
     ]
 
 
-def _done(row: KeepRow, error: KgError | None, found: Mapping[TopicPartition, Expiry]) -> KeepRow:
-    now = found.get(row.at, Expiry())
+def _done(row: KeepRow, error: KgError | None, found: GroupExpiry) -> KeepRow:
+    now = found.offsets.get(row.at, Expiry())
+    retention_ms = found.broker.retention_ms if found.broker is not None else None
+    row = row._replace(clock=(row.clock[0], clock_ms(now, retention_ms)))
     if error is not None and not (isinstance(error, OutcomeUnknown) and now.rule is not None):
         return failed(row, error)._replace(new_expires_at_ms=row.old_expires_at_ms)
     if now.rule is None:  # it can't be read, but the coordinator accepted it

@@ -90,13 +90,22 @@ class CommandChange(change.Change):
     """A change with its messages on stderr.
 
     :param undoes: the id of the journal that this change undoes.
+    :param command: the kind of change, where it is not the command's name.
     """
 
-    def __init__(self, session: Session, output: Output, *, undoes: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        output: Output,
+        *,
+        undoes: str | None = None,
+        command: str | None = None,
+    ) -> None:
         timer = change.Timer(now_ms, time.monotonic, time.sleep, token)
+        said = origin(output, undoes)
         super().__init__(
             session,
-            origin(output, undoes),
+            said._replace(command=command or said.command),
             journal_folder(),
             timer,
             say=lambda text: output.note(escape(text)),

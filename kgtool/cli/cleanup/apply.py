@@ -66,26 +66,27 @@ class Apply:
         """Apply the plan; return the exit status."""
         if self._dry_run:
             self._look()
-            return self._report()
+            return self.report()
         header = self._plan.header
         with PlanProgress(journal_folder(), header.id, self._session.cluster_id) as progress:
             self._journals = list(progress.journals)
             left = self._settle(progress.results)
             if not left:
-                return self._report()
-            self._ask(left, sum(item.changes for item in self._plan.items) - len(left))
+                return self.report()
+            self.ask(left, sum(item.changes for item in self._plan.items) - len(left))
             self._work(left, progress)
-        return self._report()
+        return self.report()
 
     def _settle(self, results: Mapping[str, str]) -> list[PlanItem]:
         """Return the items that are still open; report the others."""
         left, settled = self._run.open_items(results)
-        self._add(settled)
+        self.add(settled)
         return left
 
     # -- asking ---------------------------------------------------------------------------
 
-    def _ask(self, left: Sequence[PlanItem], done_before: int) -> None:
+    def ask(self, left: Sequence[PlanItem], done_before: int) -> None:
+        """Show what is going to be done, check that the log can be read, and ask."""
         output = self._output
         if done_before:
             output.note(f"{done_before} are already done; now the rest.")
@@ -120,7 +121,7 @@ class Apply:
         show_plan(self._output, self._plan, left)
         self._run.check_log(left)
         for items in self._batches(left):
-            self._add(self._run.look(items))
+            self.add(self._run.look(items))
         confirm.note_refusal(
             self._session,
             self._output,
@@ -139,11 +140,11 @@ class Apply:
                 for items in canary.split(self._batches(left)):
                     began = time.monotonic()
                     meter.set(len(done), *self._counts())
-                    self._add(self._run.apply(items, change, progress))
+                    self.add(self._run.apply(items, change, progress))
                     done += items
                     skipped, failed = self._counts()
                     if not canary.may_continue(len(done), failed=failed, skipped=skipped):
-                        self._add([ItemResult(item, "not-reached") for item in left[len(done) :]])
+                        self.add([ItemResult(item, "not-reached") for item in left[len(done) :]])
                         break
                     self._wait(len(items), began, len(done) < len(left))
         except BaseException as error:
@@ -174,7 +175,8 @@ class Apply:
 
     # -- saying ---------------------------------------------------------------------------
 
-    def _add(self, results: Sequence[ItemResult]) -> None:
+    def add(self, results: Sequence[ItemResult]) -> None:
+        """Report results."""
         for result in results:
             self._results.append(result)
             if result.error is None:
@@ -188,7 +190,7 @@ class Apply:
         by_status = Counter(result.status for result in self._results)
         return by_status["skipped"], by_status["failed"]
 
-    def _say_undo(self) -> None:
+    def say_undo(self) -> None:
         """Say how to undo this run, and earlier, interrupted ones."""
         if self._change is not None:
             self._change.say()
@@ -198,7 +200,8 @@ class Apply:
             listed = ", then ".join(f"kgtool undo {journal}" for journal in reversed(older))
             self._output.note(f"Earlier runs of this plan are undone by {listed}.")
 
-    def _report(self) -> int:
+    def report(self) -> int:
+        """Report the end of the run; return the exit status."""
         with TableStream(self._output, shown(CLEANUP_APPLY), folds=True) as table:
             table.add([row_of(each) for each in self._results])
             is_told = table.is_folded
@@ -206,7 +209,7 @@ class Apply:
         said = ", ".join(f"{count} {words}" for words, count in by_word.items())
         if not is_told:
             self._output.note(f"{said or 'Nothing is in the plan'}.")
-        self._say_undo()
+        self.say_undo()
         status = self._output.finish()
         if any(result.status == "not-reached" for result in self._results) and not status:
             return 3

@@ -21,6 +21,7 @@ SECTIONS = {
         "delete": "Delete groups that have no members.",
         "cleanup": "Remove dead groups and offsets by a plan that you review.",
         "keep": "Keep committed offsets for another full retention.",
+        "retention": "Give groups a retention of their own, longer or shorter.",
         "remove-members": "Remove members from a group: stuck, static and departed ones.",
         "configs": "Show and change the configs of single groups (KIP-848).",
     },

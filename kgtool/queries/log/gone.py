@@ -193,6 +193,18 @@ def gone_groups(cluster: Cluster, since_ms: int) -> Operation[set[str]]:
 
     :param since_ms: where reading begins in a log partition of more than 20,000 records.
     """
+    found = yield from removed_groups(cluster, since_ms, lambda _group: True)
+    listing = yield from list_groups(cluster)
+    return found - {row.group for row in listing.groups}
+
+
+def removed_groups(
+    cluster: Cluster, since_ms: int, wants: Callable[[str], bool]
+) -> Operation[set[str]]:
+    """Return the names of groups of which the end of the log has tombstones.
+
+    :param since_ms: where reading begins in a log partition of more than 20,000 records.
+    """
     topic = yield from fetch_topic(cluster, TOPIC)
     found: set[str] = set()
 
@@ -205,8 +217,7 @@ def gone_groups(cluster: Cluster, since_ms: int) -> Operation[set[str]]:
                     found.add(key[4 : 4 + size].decode("utf-8", "surrogateescape"))
 
     yield from scan(cluster, dict.fromkeys(topic.leaders, feed), since_ms, small=_FEW)
-    listing = yield from list_groups(cluster)
-    return found - {row.group for row in listing.groups}
+    return set(filter(wants, found))
 
 
 def compaction(cluster: Cluster) -> Operation[dict[str, str | None]]:

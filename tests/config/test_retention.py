@@ -1,0 +1,164 @@
+"""The rules of ``retention``: what a file may say, and that each refusal names its line."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kgtool.config.retention import RetentionRules, covers, read_rules
+from kgtool.errors import ConfigError
+from kgtool.held import hold
+
+DAY = 86_400_000
+
+
+def read(tmp_path: Path, text: str) -> RetentionRules:
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    return read_rules(hold(path))
+
+
+GOOD = """\
+# of all teams
+[[groups]]
+match = "payments-*"  # a glob
+retention = "90d"
+
+[[groups]]
+match = ["audit", 'bill[ei]ng-?']
+retention = "never"
+
+[[groups]]
+"match" = "*"
+retention = "1d12h"
+"""
+
+
+def test_the_first_rule_that_matches_holds(tmp_path: Path) -> None:
+    rules = read(tmp_path, GOOD)
+    assert [rule.retention_ms for rule in rules.rules] == [90 * DAY, None, DAY * 3 // 2]
+    assert [rule.line for rule in rules.rules] == [2, 6, 10]
+
+    def found(group: str) -> tuple[int, str] | None:
+        hit = rules.of(group)
+        return None if hit is None else (hit[0].number, hit[1])
+
+    assert found("payments-eu") == (1, "payments-*")
+    assert found("audit") == (2, "audit")
+    assert found("billing-7") == (2, "bill[ei]ng-?")
+    assert found("Audit") == (3, "*")  # in the case in which it is written
+    assert read(tmp_path, GOOD.split('[[groups]]\n"')[0]).of("Audit") is None
+
+
+REFUSED = {
+    "": (1, "there are no [[groups]]"),
+    "groups = 5": (1, "groups is not [[groups]]"),
+    "groups = []": (1, "there are no [[groups]]"),
+    "\n[[group]]\nmatch = 'a'": (2, "unknown key 'group'"),
+    "# no\nretention = '5d'\n" + GOOD: (2, "unknown key 'retention'"),
+    GOOD.replace('"payments-*"', '"payments-*"\nmatches = "x"'): (4, "unknown key 'matches'"),
+    GOOD.replace('retention = "never"', ""): (6, "retention is missing"),
+    GOOD.replace('"match" = "*"\n', ""): (10, "match is missing"),
+    GOOD.replace('"90d"', "90"): (4, "retention takes a duration"),
+    GOOD.replace('"90d"', '"90"'): (4, "retention takes a duration"),
+    GOOD.replace('"90d"', '"0s"'): (4, "retention takes a duration"),
+    GOOD.replace('"90d"', '"-1d"'): (4, "retention takes a duration"),
+    GOOD.replace('"90d"', '"ninety days"'): (4, "retention takes a duration"),
+    GOOD.replace('"90d"', "true"): (4, "retention takes a duration"),
+    GOOD.replace('"payments-*"', '""'): (3, "match has an empty pattern"),
+    GOOD.replace('"payments-*"', "[]"): (3, "match takes a pattern"),
+    GOOD.replace('"payments-*"', '["a", 5]'): (3, "match takes a pattern"),
+    GOOD.replace('"audit"', '"audit", ""'): (7, "match has an empty pattern"),
+    "groups = [{match = 'a', retention = 'x'}]": (1, "retention takes a duration"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_slip_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    line, said = REFUSED[text]
+    with pytest.raises(ConfigError) as refused:
+        read(tmp_path, text)
+    assert refused.value.exit_code == 2
+    assert str(refused.value).startswith(f"{tmp_path}/r.toml, line {line}"), refused.value
+    assert said in str(refused.value)
+
+
+def test_what_is_no_toml_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"r\.toml is not TOML: .*line 3"):
+        read(tmp_path, '[[groups]]\nmatch = "a"\nretention = 5d\n')
+    with pytest.raises(ConfigError, match="Can't read .*none.toml: No such file"):
+        hold(tmp_path / "none.toml")
+    (tmp_path / "b.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_rules(hold(tmp_path / "b.toml"))
+
+
+@pytest.mark.parametrize(
+    ("match", "taken"),
+    [
+        ('"payments-*"', "'payments-*' in line 3"),
+        ('"payments-eu"', "'payments-*' in line 3"),
+        ('["new", "payments-?-*"]', "'payments-*' in line 3"),
+        ('"billing-[0-9]"', "'bill[ei]ng-?' in line 7"),
+    ],
+)
+def test_a_pattern_that_never_matches_is_refused_with_both_lines(
+    tmp_path: Path, match: str, taken: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(tmp_path, GOOD.replace('"match" = "*"', f"match = {match}"))
+    assert f"{taken} takes all" in str(refused.value)
+    assert "line 11" in str(refused.value)
+
+
+def test_patterns_that_overlap_in_part_are_what_first_match_is_for(tmp_path: Path) -> None:
+    text = GOOD.replace('"match" = "*"', 'match = ["pay*", "*-eu", "payments?", "audit?"]')
+    assert read(tmp_path, text).rules[2].globs == ("pay*", "*-eu", "payments?", "audit?")
+
+
+TOKENS = ["a", "b", "*", "?", "[ab]", "[!a]", "[a-c]", "[]a]", "[", "]", "[!]b]", "-"]
+NAMES = ["".join(letters) for size in range(4) for letters in product("abc-][", repeat=size)]
+
+
+def test_a_pattern_covers_what_it_takes_all_names_of() -> None:
+    """Held to all names of up to three letters."""
+    random, found = Random(7), 0
+    for _ in range(500):
+        wide, narrow = ("".join(random.choices(TOKENS, k=random.randrange(4))) for _ in "12")
+        taken = [name for name in NAMES if fnmatchcase(name, narrow)]
+        does = all(fnmatchcase(name, wide) for name in taken)
+        if covers(wide, narrow):
+            assert does, (wide, narrow)
+            found += 1
+        elif taken:
+            assert not does or "*" in narrow or len(narrow) > 3, (wide, narrow)
+    assert found > 40
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "does"),
+    [
+        ("*", "", True),
+        ("*", "a[b-d]*", True),
+        ("a*", "*", False),
+        ("?*", "*?", True),
+        ("?*", "*", False),
+        ("a*b*", "a*x*b", True),
+        ("a?c", "abc", True),
+        ("[a-z]", "[c-f]", True),
+        ("[c-f]", "[a-z]", False),
+        ("[!x]", "[a-c]", True),
+        ("*[0-9]", "g-[3-5]", True),
+        ("x[", "x[", True),
+    ],
+)
+def test_which_pattern_covers_which(wide: str, narrow: str, does: bool) -> None:
+    assert covers(wide, narrow) is does
+
+
+def test_patterns_that_take_too_long_are_not_decided() -> None:
+    assert not covers("*a" + "?" * 30, "*a" + "?" * 31 + "*b")
