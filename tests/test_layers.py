@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.imports import imports_of
+from tests.support.imports import imports_of, module_of
 
 ROOT = Path(__file__).parents[1] / "kgtool"
 
@@ -234,3 +234,55 @@ def test_the_analysis_is_imported_downwards_only() -> None:
             part = module.removeprefix("kgtool.analysis.").split(".")[0]
             if module.startswith("kgtool.analysis.") and part in floor:
                 assert floor[part] <= floor[own], f"{path.relative_to(ROOT)} imports {module}"
+
+
+CIRCLES = (
+    {"queries.groups.describe", "queries.groups.list"},
+    {"config", "config.contexts"},
+    {"client.answers", "client.cluster"},
+    {"sandbox.install.download", "sandbox.install.jars"},
+    {
+        *("net.auth.logins", "net.auth.tokens", "net.connection", "net.diagnose"),
+        *("net.tcp", "net.tls.stream", "net.transport"),
+    },
+    {
+        *(f"cli.app.{name}" for name in ("argv", "help", "kafka_form", "kafka_refusals")),
+        *(f"cli.app.{name}" for name in ("root", "suggest", "tree")),
+        *(f"cli.commands.{name}" for name in ("help", "list", "validate_regex")),
+        *(f"cli.options.{name}" for name in ("declare", "group_selection", "shared", "types")),
+        "cli.options.unknown_names",
+        "cli.output.kafka_tables",
+    },
+)
+"""Files that still import each other in a circle, inside functions or for types too; no more."""
+
+
+def test_no_other_file_imports_in_a_circle() -> None:
+    known = {module_of(path): path for path in _files()}
+    edges = {
+        name: {other for other in imports_of(path) if other in known and other != name}
+        for name, path in known.items()
+    }
+    edges = {name: others - _packages_of(name) for name, others in edges.items()}
+    edges["kgtool.config.contexts"].add("kgtool.config")  # its own package, for a name in it
+    reach = {name: _reached(edges, name) for name in known}
+    circles = {frozenset(o for o in reach[n] if n in reach[o]) for n in known if n in reach[n]}
+    found = [{name.removeprefix("kgtool.") for name in circle} for circle in circles]
+    assert [circle for circle in found if not any(circle <= old for old in CIRCLES)] == []
+
+
+def _packages_of(module: str) -> set[str]:
+    """The packages of a module, and of all others: ``from kgtool.x import y`` yields both."""
+    parts = module.split(".")
+    return {".".join(parts[:size]) for size in range(1, len(parts))}
+
+
+def _reached(edges: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    queue = list(edges[start])
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found.add(name)
+            queue += edges[name]
+    return found
