@@ -290,8 +290,8 @@ def test_what_changed_since_is_left_alone(scene: Callable[[int], Scene]) -> None
         }
     reasons = {row["group"]: row["reason"] for row in done.rows}
     assert "late on /127.0.0.1" in reasons[joined]
-    assert f"{here.topic}-0 was at 1 and is at 9 now" in reasons[moved]
-    assert f"committed {here.topic}-0 again since" in reasons[same]
+    assert f"{here.topic}:0 was at 1 and is at 9 now" in reasons[moved]
+    assert f"committed {here.topic}:0 since" in reasons[same]
     assert f"an offset on {other}:0 that the plan does not name" in reasons[more]
     assert here.living() == {joined, moved, same, more}
     assert len(done.json["errors"]) == 4
