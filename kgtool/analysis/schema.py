@@ -33,10 +33,10 @@ others are as in ``input_files.InputFile``."""
 
 GROUP_DETAIL: Final = _columns("""
     protocol_type string, generation int, state_since_ms bigint, members int, member string,
-    topics array<string>, regex string
+    topics array<string>, regex string, is_static boolean
 """)
 """What a group's own record says; which fields are set depends on the key type. ``topics`` is
-null where a subscription is not known."""
+null where a subscription is not known; ``is_static``: a member has a group.instance.id."""
 
 RECORDS: Final = (
     *_columns("""

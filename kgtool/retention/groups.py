@@ -30,6 +30,8 @@ class GroupDetail(NamedTuple):
     topics: Collection[str] | None = None
     """Of a classic group: the union over its members, None if one can't be read."""
     regex: str | None = None
+    is_static: bool | None = None
+    """Of a classic group: whether a member has a ``group.instance.id`` (KIP-345)."""
 
 
 def read_detail(record: Record) -> GroupDetail:
@@ -43,6 +45,7 @@ def read_detail(record: Record) -> GroupDetail:
             group.state_since_ms,
             len(value.members),
             topics=group.subscribed_topics,
+            is_static=any(member.group_instance_id is not None for member in value.members),
         )
     topics: Collection[str] | None = None
     if record.type == types.STREAMS_TOPOLOGY and value is not None:

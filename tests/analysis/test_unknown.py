@@ -66,7 +66,8 @@ def lines(rng: random.Random, name: str, *, quiet: bool) -> list[Line]:
     found = []
     for partition in range(PARTITIONS):
         kind = Quiet if quiet else Life
-        life = kind(rng, types=types, groups=GROUPS, regexes=rng.random() < 0.5, rejoins=False)
+        options = {"regexes": rng.random() < 0.5, "rejoins": False, "static": True}
+        life = kind(rng, types=types, groups=GROUPS, **options)
         life.groups = [f"g{partition}{number}" for number in range(GROUPS)]
         life.log.partition = partition
         pause = rng.choice((500, 8_000, 40_000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kgtool.protocol.api.streams_group_describe import TopicInfo
 from kgtool.records.consumer_group import (
@@ -37,13 +38,20 @@ class Life:
         groups: int = 2,
         regexes: bool = True,
         rejoins: bool = True,
+        static: bool = False,
     ) -> None:
-        """:param rejoins: whether a generation may be written again, as for static members."""
+        """:param rejoins: whether a generation may be written again, at any time.
+
+        :param static: whether it may as brokers do that, when a static member is back.
+        """
         self.rng = rng
         self.log = Log()
         self.types = types
         self.regexes = regexes
         self.rejoins = rejoins
+        self.static = static
+        self.stable: dict[str, dict[str, Any]] = {}
+        """What a group's record has, if its members may come back in that generation."""
         self.generation = 0
         self.groups = [f"g{number}" for number in range(groups)]
         self.now_ms = START_MS
@@ -64,6 +72,7 @@ class Life:
             self.leave,
             self.forget,
             self.vanish,
+            *([self.come_back] * 3 if self.static else []),
         ]
         for _ in range(events):
             self.now_ms += self.rng.randint(1, longest_pause_ms)
@@ -153,15 +162,26 @@ class Life:
         ]
         types = ["consumer", "consumer", "consumer", "connect"]
         self.generation += 1
+        # Only a group that never had members is stored without a protocol type.
+        protocol_type = self.rng.choice(types if subscriptions else [*types, ""])
+        cst = self.rng.choice((None, self.now_ms - 2, self.now_ms, self.now_ms))
+        generation = self.rng.randint(0, 2) if self.rejoins else self.generation
+        record = {"protocol_type": protocol_type, "cst": cst, "generation": generation}
+        can_come_back = self.static and subscriptions and cst is not None
+        self.stable.pop(group, None)
+        if can_come_back:
+            self.stable[group] = record
         self.log.classic(
-            self.now_ms,
-            subscriptions,
-            # Only a group that never had members is stored without a protocol type.
-            protocol_type=self.rng.choice(types if subscriptions else [*types, ""]),
-            cst=self.rng.choice((None, self.now_ms - 2, self.now_ms, self.now_ms)),
-            generation=self.rng.randint(0, 2) if self.rejoins else self.generation,
-            group=group,
+            self.now_ms, subscriptions, static=bool(can_come_back), group=group, **record
         )
+
+    def come_back(self, group: str) -> None:
+        """A static member is back in its session, with any topics (from 1 s on)."""
+        record = self.stable.get(group)
+        is_stable = self.types_now.get(group) == "classic" and self.members.get(group)
+        if record is not None and is_stable and self.now_ms - record["cst"] > 1_000:
+            topics = [self._topics() for _ in self.members[group]]
+            self.log.classic(self.now_ms, topics, static=True, group=group, **record)
 
     def _join_consumer(self, group: str, name: str) -> None:
         regex = "t.*" if self.regexes and self.rng.random() < 0.3 else ""

@@ -79,6 +79,7 @@ class Log:
         cst: int | None = None,
         generation: int = 1,
         protocol: str | None = "range",
+        static: bool = False,
         **key: Any,
     ) -> Entry:
         """A GroupMetadata record; a member is its topics, or the bytes of its subscription."""
@@ -87,7 +88,7 @@ class Log:
             generation=generation,
             protocol=protocol if members else None,
             current_state_timestamp=-1 if cst is None else cst,
-            members=[_member(at, topics) for at, topics in enumerate(members)],
+            members=[_member(at, topics, static=static) for at, topics in enumerate(members)],
         )
         return self.append(at_ms, 2, 1 if cst is None else 3, value, **key)
 
@@ -151,6 +152,9 @@ def subscription(topics: Iterable[str]) -> bytes:
     return b"\x00\x01" + encode(ConsumerProtocolSubscription(topics=list(topics)), 1)
 
 
-def _member(number: int, topics: Sequence[str] | bytes) -> MemberMetadata:
+def _member(number: int, topics: Sequence[str] | bytes, *, static: bool) -> MemberMetadata:
     raw = topics if isinstance(topics, bytes) else subscription(topics)
-    return MemberMetadata(member_id=f"m{number}", session_timeout=1, subscription=raw)
+    instance = f"i{number}" if static else None
+    return MemberMetadata(
+        member_id=f"m{number}", group_instance_id=instance, session_timeout=1, subscription=raw
+    )

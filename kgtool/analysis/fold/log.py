@@ -88,6 +88,9 @@ class GroupRecords(NamedTuple):
     members: Ints
     key: Ints
     """A number of the record's key."""
+    is_again: Bools
+    """Of a classic group with static members: whether the record was written so long after the
+    state began that a static member may have come back with other topics."""
     detail: Any
     """Arrow structs."""
 
@@ -281,6 +284,10 @@ class Log:
         return bool(known) and behind == max(at for _, at, _ in known) + 1
 
 
+AGAIN_MS = 1_000
+"""The first record of a generation comes so soon after the state that it is in."""
+
+
 def first_times(first_ms: Ints, at_ms: Ints) -> Ints:
     """Times of the first commits that rows stand for; by default the rows' own."""
     return np.where(first_ms == NONE, at_ms, first_ms) if (first_ms == NONE).any() else first_ms
@@ -308,6 +315,7 @@ def _group_records(rows: Any, group: Ints) -> GroupRecords:
     key_type = ints(rows["key_type"])
     member, _ = encode_texts(detail.field("member"))
     regex, _ = encode_texts(detail.field("regex"))
+    since_ms = np.maximum(ints(detail.field("state_since_ms")), 0)  # -2^63: none, so long ago
     return GroupRecords(
         ints(rows["log_offset"]),
         ints(rows["timestamp_ms"]),
@@ -318,6 +326,7 @@ def _group_records(rows: Any, group: Ints) -> GroupRecords:
         ints(detail.field("generation")),
         ints(detail.field("members")),
         codes(group, key_type, member, regex),
+        bools(detail.field("is_static")) & (ints(rows["timestamp_ms"]) - since_ms > AGAIN_MS),
         detail,
     )
 

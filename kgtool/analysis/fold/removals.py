@@ -89,9 +89,14 @@ def _as_far_as_known(folded: FoldedLog, found: Removals) -> Removals:
     if folded.log.is_complete:
         return found
     converted = found.of_group & (cause == EXPLICIT) & unknown.goes_on(found.group, found.position)
+    reads = folded.plan.rules.reads_subscriptions and not folded.plan.rules.fixed_at_commit
+    untold = unknown.topics(found.group, found.position) & reads & ~found.of_group
     if not unknown.is_headless:
-        return found._replace(cause=np.where(converted, -1, cause))
-    hidden = converted | unknown.before(found.group, found.position) | (cause < 0)
+        hidden = converted | (any_of(write, untold) & (cause != CONVERTED))
+        return found._replace(
+            cause=np.where(hidden, -1, cause), expires_ms=np.where(untold, NONE, found.expires_ms)
+        )
+    hidden = converted | untold | unknown.before(found.group, found.position) | (cause < 0)
     # A check removes a group without offsets: of those written before the inputs nothing is known.
     bare = found.of_group & ~any_of(write, ~hidden & ~found.of_group) & (found.offsets_left <= 0)
     hidden |= bare & unknown.contents(found.group, found.position)

@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, decode_texts, extreme
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs, as_of, decode_texts, extreme
 from kgtool.analysis.fold.group_states import GroupStates
 from kgtool.analysis.fold.log import Log, ends_group
 from kgtool.records.types import GROUP_METADATA
@@ -80,6 +80,40 @@ class Unknown:
     def _born(self) -> Ints:
         """The log offset of each group's first tombstone: later lives are here whole."""
         return self._first(ends_group(self._log.group_records))
+
+    @cached_property
+    def _again(self) -> tuple[Ints, Ints, Bools]:
+        """Group, log offset and whether a classic group's topics may be others than these say.
+
+        Its coordinator has those of the generation's first record, which is in no input. A load of
+        the partition, with a new leader epoch, takes those of the newest record.
+        """
+        own, moved = self._log.group_records, self._log.moves[0]
+        rows = np.flatnonzero(own.key_type == GROUP_METADATA)
+        rows = rows[np.argsort(own.group[rows], kind="stable")]
+        runs, members = Runs(own.group[rows]), np.where(own.tombstone, 0, own.members)[rows]
+        generation = own.generation[rows]
+        goes_on = (runs.lag(generation, NONE) == generation) & (runs.lag(members, 0) > 0)
+        first = np.maximum.accumulate(np.where(goes_on & (members > 0), 0, np.arange(len(rows))))
+        again = own.is_again[rows][first] & (members > 0) & (not self._log.is_complete)
+        place = np.concatenate([own.log_offset[rows], *([moved] * self._log.size)])
+        group = np.concatenate([own.group[rows], np.repeat(np.arange(self._log.size), len(moved))])
+        again = np.concatenate([again, np.zeros(len(place) - len(rows), dtype=np.bool_)])
+        order = np.lexsort((place, group))
+        return group[order], place[order], again[order]
+
+    def topics(self, group: Ints, position: Ints) -> Bools:
+        """Whether the topics that groups subscribe to just before positions are unknown."""
+        groups, places, again = self._again
+        if not again.any():
+            return np.zeros(len(group), dtype=np.bool_)
+        place = as_of(groups, places, group, position, before=True)
+        return np.asarray((place >= 0) & np.append(again, False)[place], dtype=np.bool_)
+
+    @cached_property
+    def _topics_now(self) -> Bools:
+        """Whether each group's topics at the end of the log are unknown."""
+        return self.topics(np.arange(self._log.size), np.full(self._log.size, MAX))
 
     @cached_property
     def _partly(self) -> Bools:
@@ -173,6 +207,7 @@ class Unknown:
         if self._missing & missing_data.SUBSCRIPTIONS:
             subscribed = np.where(seen.known & (seen.state == _EMPTY), subscribed, rc.UNKNOWN)
         unknown = self._partly[group] & (subscribed != rc.YES)
+        unknown |= self._topics_now[group]
         found = np.where(self.groups[group] | unknown, rc.UNKNOWN, subscribed)
         for row, (_, state, _) in self.listed.items():
             found[(group == row) & (state == r.STATE_EMPTY)] = rc.NO
@@ -202,6 +237,7 @@ class Unknown:
         own = self.has_own[group]
         protocol = np.where(own, self._states.groups.protocol[state], rc.SIMPLE)
         unknown |= self.groups[group] | (self._partly[group] & ~held)
+        unknown |= self._topics_now[group] & rules.reads_subscriptions
         unknown |= self.date(group, due_ms)
         if missing & missing_data.SUBSCRIPTIONS:
             consumes = (protocol == rc.CONSUMER) | (seen.type != rc.TYPE[r.TYPE_CLASSIC])
@@ -244,7 +280,19 @@ class Unknown:
             return np.full(size, NONE)
         classic = own.key_type == GROUP_METADATA
         first = extreme(size, own.group[classic], own.at_ms[classic], least=True)
+        first = np.maximum(first, self._untold_until_ms)
         return np.maximum(first, extreme(size, own.group[~classic], own.at_ms[~classic]))
+
+    @cached_property
+    def _untold_until_ms(self) -> Ints:
+        """Until when unknown topics may have protected each group's offsets."""
+        found, own = np.full(self._log.size, NONE), self._log.group_records
+        group, _, again = self._again
+        some = np.unique(group[again])
+        if some.size:
+            here = np.isin(own.group, some) & (own.key_type == GROUP_METADATA)
+            found = extreme(self._log.size, own.group[here], own.at_ms[here])
+        return found
 
     def blind(self) -> bool:
         """Whether no removal has a cause that can be told."""
