@@ -16,7 +16,7 @@ from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import change_options, group_arguments, open_session
-from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
@@ -99,7 +99,7 @@ class _RemoveRun(ChangeRun):
     def show(self, wave: list[GroupRemovals]) -> None:
         output = self.output
         for error in _errors(wave):
-            output.note(sentence(error))
+            output.note(output.sentence(error))
         for group in wave:
             if not group.rows and group.error is None:
                 output.done += 1
