@@ -30,7 +30,7 @@ check: venv  ## ruff and what the changed files reach, in a minute (SINCE=main: 
 mutants: what-tests-need  ## does a test notice when a line is wrong? (MUTANTS="--files retention --count 50")
 	@$(BIN)/python tools/mutants.py $(MUTANTS)
 
-lanes: venv  ## the oldest and newest Python, the oldest dependencies (LANES=lowest): some tests each
+lanes: venv  ## oldest and newest Python, oldest dependencies, every Kafka (LANES=kafka): some tests each
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/lanes.py $(LANES)
 

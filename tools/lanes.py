@@ -1,7 +1,8 @@
 """``make lanes``: the oldest and the newest Python, and the oldest dependencies that are allowed.
 
 Each has an environment of its own in build/lanes, and runs a few tests of each room there, with a
-real broker and a real Spark too. ``make lanes LANES=lowest`` runs only that one.
+real broker and a real Spark too. ``make lanes LANES=lowest`` runs only that one; ``LANES=kafka``
+every command once on every Kafka (``tools/kafka_lane.py``).
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.check import SMOKE  # noqa: E402 - the path above makes it importable
+from tools import kafka_lane  # noqa: E402 - the path above makes it importable
+from tools.check import SMOKE  # noqa: E402
 
 OLDEST = (3, 10)
+KAFKA = "kafka"
+"""The lane of every Kafka, which needs no environment of its own."""
 UV = Path(sys.executable).with_name("uv")
 EXTRAS = "analyze,msk,exporter,remote,mcp"
 TESTS = (
@@ -91,7 +95,10 @@ def install(lane: Lane) -> Path:
 def main() -> int:
     """Return 1 if a test failed in one of them."""
     failed = []
-    for lane in lanes():
+    is_kafka_wanted = not sys.argv[1:] or KAFKA in sys.argv[1:]
+    if is_kafka_wanted and not kafka_lane.main():
+        failed.append(KAFKA)
+    for lane in lanes() if sys.argv[1:] != [KAFKA] else ():
         if sys.argv[1:] and lane.name not in sys.argv[1:]:
             continue
         print(f"{lane.name}: {lane.python}", flush=True)

@@ -102,13 +102,14 @@ def find_ivy() -> Path | None:
 def _downloaders(pins: Sequence[Pin], work: Path) -> Iterator[Downloader]:
     ivy = find_ivy()
     if ivy is not None:
-        yield Downloader("Ivy", _ivy_command(ivy, pins, work))
+        yield Downloader("Ivy", ivy_command(ivy, pins, work))
     maven = shutil.which("mvn")
     if maven is not None:
         yield Downloader("Maven", _maven_command(maven, pins, work))
 
 
-def _ivy_command(ivy: Path, pins: Sequence[Pin], work: Path) -> list[str]:
+def ivy_command(ivy: Path, pins: Sequence[Pin], work: Path) -> list[str]:
+    """The command line that retrieves ``pins`` into ``libs`` of its working folder."""
     lines = _dependencies(pins, IVY_DEPENDENCY, IVY_CLASSIFIER)
     (work / "settings.xml").write_text(IVY_SETTINGS, encoding="utf-8")
     (work / "ivy.xml").write_text(IVY_MODULE.format(lines), encoding="utf-8")

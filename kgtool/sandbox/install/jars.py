@@ -23,7 +23,7 @@ from kgtool.sandbox.reporter import QUIET, Reporter
 
 VERSIONS = ("4.4.0", "4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
-TEST_VERSIONS = ("2.1.1", "2.4.1", "2.8.2", "4.3.1-tests")
+TEST_VERSIONS = ("2.1.1", "2.4.1", "2.8.2", "3.3.2", "4.1.1", "4.3.1-tests")
 """Only for tests: older versions, and Kafka's own tests."""
 
 
