@@ -174,7 +174,7 @@ def test_restored_in_part(scene: Scene, group: str, folder: str) -> None:
         assert scene.seen()[group] == KEPT
     else:  # another machine doesn't know that this plan deleted the group
         assert (done.status, row["status"]) == (1, "skipped"), done
-        assert f"no offset on {LIVE}-1" in row["error"]["message"]
+        assert f"no offset on {LIVE}:1" in row["error"]["message"]
         assert scene.seen()[group] == {(LIVE, 0): KEPT[LIVE, 0]}
 
 
