@@ -210,7 +210,7 @@ class Past(NamedTuple):
             done = self.cluster.run_tool(program.removesuffix(".sh"), *words)
             assert done.returncode == 0, done.stdout + done.stderr
             return
-        yes = () if words[0] in ("cleanup", "backup") else ("--yes",)
+        yes = () if words[0] in ("cleanup", "backup", "lag") else ("--yes",)
         result = self.run(*words, *yes)
         assert result.status == 0, result.err
         if words[:2] == ["cleanup", "plan"]:
