@@ -197,9 +197,9 @@ RETENTION = (
 )
 RETENTION_GROUPS = (
     GROUP,
-    Column("rule", "RULE", NAME, spare=1),
+    Column("rule", "RULE", NAME, spare=2),
     Column("retention", "RETENTION"),
-    Column("offsets", "OFFSETS", COUNT, json="integer", spare=2),
+    Column("offsets", "OFFSETS", COUNT, json="integer", spare=1),
     Column("next", "NEXT", TEXT),
 )
 """The text of ``retention show``: one line a group."""
