@@ -14,7 +14,7 @@ from tests.support import clients
 
 GROUPS = 20
 LOG_PARTITIONS = 50
-PARTITIONS = 1000
+PARTITIONS = 100
 
 
 def measure(world: World, runs: int, sizes: Sizes) -> list[Result]:
@@ -22,8 +22,7 @@ def measure(world: World, runs: int, sizes: Sizes) -> list[Result]:
     partitions = min(PARTITIONS, sizes.lost_records // GROUPS)
     topic = world.topic("orders", partitions)
     names = _together(GROUPS)
-    for _ in range(sizes.lost_records // (GROUPS * partitions)):
-        world.commit(topic, names, partitions)
+    world.commit(topic, names, partitions, times=sizes.lost_records // (GROUPS * partitions))
     lost = names[0]
     clients.delete_groups(world.bootstrap, lost)
     env, options = quiet(world.folder), ["--bootstrap-server", world.bootstrap, "-o", "json"]

@@ -65,18 +65,25 @@ class World:
         return host, int(port)
 
     def commit(
-        self, topic: str, groups: list[str], partitions: int, *, streams: bool = False
+        self,
+        topic: str,
+        groups: list[str],
+        partitions: int,
+        *,
+        streams: bool = False,
+        times: int = 1,
     ) -> None:
-        """Commit offset 3 in every partition, for every group.
+        """Commit offset 3 in every partition, for every group, so many times.
 
         :param streams: with a leader epoch, and metadata as Kafka Streams has it: 12 characters.
         """
         value = CommittedOffset(3, 0, "AQAAAYvPw0gA") if streams else CommittedOffset(3, None, "")
         offsets = {TopicPartition(topic, partition): value for partition in range(partitions)}
         with Session(Settings((self._address(),), timeout_ms=600_000)) as session:
-            done = session.run(first_commits(session.cluster, dict.fromkeys(groups, offsets)))
-        failed = [error for parts in done.values() for error in parts.values() if error]
-        assert not failed, failed[:3]
+            for _ in range(times):
+                done = session.run(first_commits(session.cluster, dict.fromkeys(groups, offsets)))
+                failed = [error for parts in done.values() for error in parts.values() if error]
+                assert not failed, failed[:3]
 
 
 @contextmanager
