@@ -259,5 +259,9 @@ def _stop_members(description: GroupDescription) -> str:
     hosts = ", ".join(sorted({f"{m.client_id} on {m.host}" for m in description.members})[:3])
     if not count:
         return f"It is {description.state}; wait until its members have left."
-    evict = "" if description.type == "share" else "; kgtool remove-members evicts stuck ones"
+    evict = (
+        ""
+        if description.type in ("share", "streams")
+        else "; kgtool remove-members evicts stuck ones"
+    )
     return f"Stop its {counted(count, 'member')} first: {hosts}{evict}."

@@ -267,16 +267,25 @@ def read_with_offsets(
 def read_share_groups(
     cluster: Cluster, described: list[GroupDescription]
 ) -> Operation[tuple[list[GroupDescription], dict[str, Committed | KgError]]]:
-    """Return groups, the share groups among them with their members, and their start offsets."""
-    names = [one.group for one in described if one.type == "share"]
-    if not names:
+    """Return groups, and the start offsets of share groups.
+
+    Share groups have their members now, and so have streams groups that are not Empty.
+    """
+    share = [one.group for one in described if one.type == "share"]
+    streams = [one.group for one in described if one.type == "streams" and not one.is_empty]
+    if not share and not streams:
         return described, {}
-    both = gather([describe_other_groups(cluster, names), fetch_start_offsets(cluster, names)])
+    asked = describe_other_groups(cluster, [*share, *streams])
+    both = gather([asked, fetch_start_offsets(cluster, share)])
     others, starts = yield from within(both, READING_SHARE)
     return [_with_members(one, others.get(one.group)) for one in described], starts
 
 
 def _with_members(one: GroupDescription, other: OtherGroup | KgError | None) -> GroupDescription:
+    if isinstance(other, OtherGroup) and other.description.type == "streams":
+        read = tuple(sorted({topic for topics in other.topics.values() for topic in topics}))
+        members = (m._replace(subscribed=read) for m in other.description.members)
+        return other.description._replace(members=tuple(members))
     if isinstance(other, OtherGroup):
         return other.description
     if isinstance(other, KgError):

@@ -315,8 +315,11 @@ class TestStreamsGroups:
         name, topic, _ = group
         result = kgtool("reset-offsets", "--group", name, "--topic", topic, "--to-earliest")
         assert (result.status, "is inactive" in result.err) == (1, True)
+        assert "streamer on " in result.err
         result = kgtool("delete", name, "--yes")
         assert (result.status, "not empty" in result.err) == (1, True)
+        assert "Stop its 1 member first: streamer on " in result.err
+        assert "remove-members" not in result.err
 
     def test_an_empty_group_is_changed_as_any_other(
         self,
