@@ -124,8 +124,11 @@ class _Row(NamedTuple):
         if self.old_ms is None or self.future is None:
             return self, False
         at_ms, after = self.removal.removed_at_ms, self.future.generation_ms
-        in_ms = None if after is None else after - at_ms
-        cause = checks.cause(Early(at_ms, in_ms, self.is_consumer))
+        is_dated = self.removal.rule == r.RULE_EMPTY_SINCE
+        # Topics change when a generation begins, which is some time before its record.
+        comes = after is not None and (is_dated or self.future.since_ms <= at_ms)
+        in_ms = after - at_ms if after is not None and comes else None
+        cause = checks.cause(Early(at_ms, in_ms, self.is_consumer, is_dated))
         row = self.removal._replace(cause=cause)
         if cause == r.CAUSE_EXPIRED:
             latency_ms = at_ms - self.old_ms
@@ -139,6 +142,8 @@ class _Future:
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.generation_ms: int | None = None
+        self.since_ms = r.MAX_TIMESTAMP_MS
+        """Since when that generation was being made; unknown: never."""
 
 
 _BY_CHECK = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY)
@@ -261,8 +266,10 @@ class _Write:
         """Note an offset older than the retention, whose group has been Empty for less."""
         group, rules = live.group, self.history.rules
         old = live.stored.committed.commit_timestamp_ms + self.history.retention_ms
-        is_dated = live.verdict.rule == r.RULE_EMPTY_SINCE and old <= entry.timestamp_ms
-        if group is None or not is_dated:
+        rule = live.verdict.rule
+        if group is None or old > entry.timestamp_ms:
+            return
+        if rule not in (r.RULE_EMPTY_SINCE, r.RULE_SUBSCRIBED):
             return
         if rules.forgets_date_on_load is False and rules.rebalancing_is_stable is False:
             return
@@ -279,6 +286,7 @@ class _Write:
         for future in self.futures.pop(record.key.group, ()):
             if value is not None and value.members and value.generation > future.generation:
                 future.generation_ms = entry.timestamp_ms
+                future.since_ms = value.current_state_timestamp
 
     def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
         group, history = record.key.group, self.history

@@ -57,13 +57,18 @@ def explained_until_ms(interval_ms: int) -> int:
 
 
 class Early(NamedTuple):
-    """A removal of an offset older than the retention, before the date of its Empty group."""
+    """A removal of an offset older than the retention, before the date of its Empty group.
+
+    Or of a topic that a member subscribed to until the generation that was just being made.
+    """
 
     at_ms: int
     generation_in_ms: int | None = None
     """When the group's next generation with members was written after it; None: not soon."""
     is_consumer: bool = False
     """Whether the group's protocol type is ``consumer``."""
+    is_dated: bool = True
+    """Whether the date of its Empty group kept it."""
 
 
 class Checks:
@@ -77,7 +82,7 @@ class Checks:
         """``expired``, ``explicit``, or None where it can't be known."""
         rules, after = self._rules, removal.generation_in_ms
         in_rebalance = removal.is_consumer and after is not None and after <= REBALANCE_MS
-        bugs = [rules.forgets_date_on_load]
+        bugs = [rules.forgets_date_on_load] if removal.is_dated else []
         bugs += [rules.rebalancing_is_stable] if in_rebalance else []
         if not any(bug is not False for bug in bugs):
             return r.CAUSE_EXPLICIT

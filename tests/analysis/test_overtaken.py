@@ -83,3 +83,29 @@ def test_a_group_that_is_joined_for_the_first_time_is_not_empty(tmp_path: Path) 
     assert joined(tmp_path / "joins", 3_000, [["t1"]]) == [0, 0]
     assert joined(tmp_path / "late", 400_000, [["t1"]]) == [1, 0]
     assert joined(tmp_path / "never", 3_000, []) == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "rules", "cause"),
+    [
+        (65_010, r.RULES_2_6, "expired"),
+        (65_010, r.RULES_3_2, "explicit"),
+        (64_990, r.RULES_2_6, "explicit"),
+    ],
+)
+def test_a_check_may_see_a_generation_before_its_record(
+    tmp_path: Path, at_ms: int, rules: r.RuleSet, cause: str
+) -> None:
+    """Real (2.4.1, KAFKA-13636): a member left, and its topic lost its offsets 26 ms before."""
+    log = Log()
+    log.classic(T0, [["t1"], ["t2"]], cst=T0)
+    log.commit(T0 + 10, "t2")
+    log.forget(T0 + at_ms, "t2")
+    log.classic(T0 + 65_030, [["t1"]], cst=T0 + 65_000, generation=2)
+    audited = audit(log.entries, rules, RETENTION_MS, INTERVAL_MS)
+    assert [row.cause for row in audited] == [cause]
+    write_lines(tmp_path, Rest([_line(entry) for entry in log.entries]))
+    basis = broker_settings.settings_from(None, "2.4", RETENTION_MS, INTERVAL_MS)
+    files = find_inputs([str(tmp_path)]).files
+    found = Analysis(LocalEngine(1), files, basis._replace(rules=rules)).rows("removals")
+    assert [row["cause"] for row in found] == [cause]

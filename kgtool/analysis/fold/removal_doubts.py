@@ -7,12 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, as_of, following, plus
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, as_of, following, ints, plus
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import GroupRecords
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import Checks, Early, explained_until_ms
+
+EARLY_RULES = tuple(rc.RULE[name] for name in (r.RULE_EMPTY_SINCE, r.RULE_SUBSCRIBED))
+"""The rules of offsets that a bug may remove nevertheless."""
 
 
 class Removed(NamedTuple):
@@ -35,7 +38,7 @@ def early(folded: FoldedLog, removed: Removed) -> Ints:
         return np.full(len(removed.group), NONE)
     commit_ms = folded.log.offsets.commit_ms[removed.stored]
     old_ms = plus(commit_ms, plan.wrote.at(removed.at_ms))
-    dated = (removed.stored >= 0) & (removed.rule == rc.RULE[r.RULE_EMPTY_SINCE])
+    dated = (removed.stored >= 0) & np.isin(removed.rule, EARLY_RULES)
     dated &= old_ms <= removed.at_ms
     return np.where(dated, np.maximum(old_ms, removed.at_ms - plan.interval_ms), NONE)
 
@@ -53,10 +56,14 @@ def causes(folded: FoldedLog, removed: Removed, certain_ms: Ints, places: Ints) 
     comes[comes] = records.generation[onward[comes]] > states.ints("generation")[state[comes]]
     after = np.zeros_like(at_ms)
     after[comes] = records.at_ms[onward[comes]] - at_ms[comes]
-    cases = (at_ms, comes, after, states.groups.protocol[state] == rc.CONSUMER)
+    # Topics change when a generation begins, which is some time before its record.
+    dated = removed.rule[places] == rc.RULE[r.RULE_EMPTY_SINCE]
+    since_ms = np.append(ints(records.detail.field("state_since_ms")), MAX)
+    comes &= dated | (since_ms[np.where(comes, onward, -1)] <= at_ms)
+    cases = (at_ms, comes, after, states.groups.protocol[state] == rc.CONSUMER, dated)
     return [
-        checks.cause(Early(at, behind if soon else None, consumer))
-        for at, soon, behind, consumer in zip(*(each.tolist() for each in cases), strict=True)
+        checks.cause(Early(at, behind if soon else None, *more))
+        for at, soon, behind, *more in zip(*(each.tolist() for each in cases), strict=True)
     ]
 
 

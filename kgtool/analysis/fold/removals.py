@@ -15,7 +15,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
-from kgtool.analysis.fold.removal_doubts import Removed, causes, early, late
+from kgtool.analysis.fold.removal_doubts import EARLY_RULES, Removed, causes, early, late
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import RACE_MS, explained_until_ms
 
@@ -141,9 +141,7 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     cause, expires, doubtful = _with_early(folded, removed, write, cause, expires)
     doubtful |= _of_shared_age(folded, removed, write, cause, expires)
     cause = np.where(doubtful, -1, cause)
-    is_early = (
-        (rule == rc.RULE[r.RULE_EMPTY_SINCE]) & (cause == EXPIRED) & (expires_before != expires)
-    )
+    is_early = np.isin(rule, EARLY_RULES) & (cause == EXPIRED) & (expires_before != expires)
     rule = np.where(is_early, rc.RULE[r.RULE_COMMIT], rule)
     latest = extreme(int(write.max()) + 1, write, expires)[write]
     since = np.maximum(np.maximum(states.since_ms(state), cleared), latest)
