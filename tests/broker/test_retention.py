@@ -129,7 +129,8 @@ def test_a_group_with_members_is_left_alone(
     member = clients.join(cluster.bootstrap, group, [topic])
     try:
         shown = kgtool("retention", "show", file)
-        assert f"{group}  {group}  1s" in shown.out and "has members" in shown.out, shown.out
+        (line,) = [line.split() for line in shown.out.splitlines() if line.startswith(group)]
+        assert line == [group, group, "1s", "2", "has", "members"]
         done = kgtool("retention", "apply", file, "--yes", "-o", "json")
         assert (done.status, done.json["results"]) == (0, []), done
     finally:
@@ -258,9 +259,9 @@ def test_group_admin_has_the_same(
 def test_the_number_of_groups_does_not_matter_to_the_number_of_requests(bootstrap: str) -> None:
     topic = clients.create_topic(bootstrap, clients.unique("many"), 2)
     prefix = clients.unique("many")
-    found = settings_of(bootstrap)
+    found = settings_of(bootstrap, None, 120_000)
     assert found is not None
-    names = [f"{prefix}-{number:04}" for number in range(2000)]
+    names = [f"{prefix}-{number:04}" for number in range(500)]
     value = {At(topic, 0): CommittedOffset(1, None, "")}
 
     def requests(glob: str, count: int) -> int:
@@ -280,8 +281,10 @@ def test_the_number_of_groups_does_not_matter_to_the_number_of_requests(bootstra
 
     with Session(found) as session:
         session.run(first_commits(session.cluster, dict.fromkeys(names, value)))
-    few, many = requests(f"{prefix}-000[0-9]", 10), requests(f"{prefix}-*", 2000)
-    assert many - few < 60, (few, many)
+    few, many = requests(f"{prefix}-000[0-9]", 10), requests(f"{prefix}-*", 500)
+    with GroupAdmin(bootstrap, timeout_ms=120_000) as admin:
+        admin.delete_groups(names)
+    assert many - few < 25, (few, many)
 
 
 # ---------------------------------------------------------------------------------------------
