@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool import GroupAdmin, TopicPartition
-from kgtool.changes.restore import run as restoring
 from kgtool.config import contexts
 from kgtool.errors import ConfigError, KgError
 from kgtool.queries.offsets import adaptive_batches
@@ -426,7 +425,6 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change of two groups takes two parts."""
     monkeypatch.setattr(adaptive_batches, "FIRST", 1)
     monkeypatch.setattr(adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (1,))
-    monkeypatch.setattr(restoring, "_GROUPS_AT_ONCE", 1)
     monkeypatch.setattr("kgtool.changes.cleanup.apply.GROUPS_AT_ONCE", 1)
 
 
