@@ -138,6 +138,12 @@ class Unknown:
         untold = np.full(size, bool(missing & missing_data.GROUPS))
         if self._rules.new_coordinator and missing & missing_data.NEW_GROUPS:
             untold |= ~self.has_own
+        if self._rules.new_coordinator and missing & missing_data.TIMES:
+            # Whether a commit came before its group's tombstone, which makes it an orphan.
+            own = self._log.group_records
+            ended = np.zeros(size, dtype=np.bool_)
+            ended[own.group[ends_group(own)]] = True
+            untold |= ended & ~self.has_own
         return untold | ((self._told == MAX) & ~self._partly)
 
     @cached_property
