@@ -68,7 +68,9 @@ def test_each_random_history_is_read_alike(author: str, seed: int, tmp_path: Pat
     for entry in kept:
         history.feed(entry)
 
-    basis = broker_settings.settings_from(None, "auto", R, INTERVAL_MS)._replace(rules=rules)
+    basis = broker_settings.settings_from(None, "auto", R, INTERVAL_MS)._replace(
+        rules=rules, rules_given=True
+    )
     analysis = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
     removed = sorted(map(tuple, rows_of(analysis, "removals")), key=str)
     assert removed == sorted(map(shown, audit(kept, rules, R, INTERVAL_MS)), key=str)
