@@ -34,8 +34,8 @@ _WORDS = """
     bootstrap-server broker by by-duration by-time canary caught-up checkpoints client-id columns
     command-config confirm context create debug delete delete-config delete-offsets describe
     dry-run exclude execute expiring-within expiry export force from from-file generated group
-    hex idle instance-id join journal-copy lag lagging like limit list loses-within map-group
-    map-topic match max-groups member-id members no-color no-create no-headers no-rebuild
+    hex idle instance-id internal-topics join journal-copy lag lagging like limit list loses-within
+    map-group map-topic match max-groups member-id members no-color no-create no-headers no-rebuild
     no-verify offsets orphaned other-cluster out output over overwrite prometheus rate
     rates read-committed reason regex reset-offsets schema shift-by skip-activity-check sort
     state time-lag timeout times-from to to-current to-datetime to-earliest to-latest to-offset

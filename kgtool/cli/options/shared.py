@@ -268,7 +268,7 @@ def name_options(function: F) -> F:
         _selecting(function),
         _EXCLUDE,
         option("--regex", "RE", "Groups whose whole name matches (RE2)."),
-        repeatable("--match", "GLOB", "Groups whose name matches: * ? [a-z]; repeatable."),
+        repeatable("--match", "GLOB", "Groups that match (* ? [a-z]); repeatable."),
         flag("--all-groups", "Every group that Kafka's own tool lists."),
         _GROUP,
     )
