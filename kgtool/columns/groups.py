@@ -213,7 +213,7 @@ TOTALS = (
 _SUMS = (
     Column("partitions", "PARTITIONS", spare=2, json="integer"),
     Column("lag", "LAG", LAG, json="integer"),
-    Column("max_lag", "MAX-LAG", LAG, spare=3, json="integer?"),
+    Column("max_lag", "MAX-LAG", COUNT, spare=3, json="integer?"),
     TIME_LAG,
 )
 BY_GROUP = (
