@@ -159,7 +159,7 @@ def test_one_dash_never_makes_another_group(
         (["keep"], "keep takes groups: names, --match GLOB or --all-groups."),
         (["delete", "a", "--all-groups"], "--all-groups can't be combined with group names"),
         (["delete-offsets", "g"], "Which offsets? --topic TOPIC or --topic TOPIC:0,1."),
-        (["show"], "kgtool --help lists them"),  # never a command that changes something
+        (["show"], "(did you mean describe?)"),  # never a command that changes something
         (["list", "-o", "jsonl"], "(did you mean ndjson?)"),
         (["help", "delet-offsets"], "(did you mean delete-offsets?)"),
         (["completion", "bsh"], "(did you mean bash?)"),
