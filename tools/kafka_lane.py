@@ -36,7 +36,8 @@ class Case(NamedTuple):
 
     words: Sequence[str]
     statuses: Sequence[int] = (0,)
-    stdin: str = ""
+    seconds: float = SECONDS
+    """After these it is asked to end (SIGTERM): it serves."""
 
 
 def cases(version: str, work: Path) -> Iterator[Case]:
@@ -45,7 +46,8 @@ def cases(version: str, work: Path) -> Iterator[Case]:
     deletes = (0,) if numbers >= OFFSET_DELETE else (1,)
     configs = (0,) if numbers >= GROUP_CONFIGS else (1,)
     saved, plan, log = (str(work / name) for name in ("saved.jsonl", "plan.json", "log"))
-    topic = "orders"
+    topic, rules = "orders", work / "rules.toml"
+    rules.write_text('[[groups]]\nmatch = "*"\nretention = "90d"\n', encoding="utf-8")
     yield Case(["list"])
     yield Case(["lag"])
     yield Case(["describe", "--all-groups", "--expiry"])
@@ -72,7 +74,9 @@ def cases(version: str, work: Path) -> Iterator[Case]:
     yield Case(["request", "ApiVersions"])
     yield Case(["export", "--out", log])
     yield Case(["analyze", log, "--engine", "local"])
-    yield Case(["remove-members", "living", "--yes"], (0,))
+    yield Case(["retention", "show", str(rules)])
+    yield Case(["exporter", "--listen", "127.0.0.1:0"], (0, 143), seconds=10.0)
+    yield Case(["remove-members", "living", "--all", "--yes"])
     yield Case(["validate-regex", "orders-.*"])
     yield Case(["mcp"])
     yield Case(["sandbox", "status"])
@@ -82,7 +86,7 @@ def cases(version: str, work: Path) -> Iterator[Case]:
     yield Case(["version"])
 
 
-LOCAL = ("sandbox", "context", "completion", "help", "version")
+LOCAL = ("analyze", "sandbox", "context", "completion", "help", "version")
 """Commands that take no cluster."""
 
 
@@ -92,24 +96,25 @@ def problem(case: Case, bootstrap: str, work: Path) -> str | None:
     folders = {"KGTOOL_JOURNAL_DIR": work / "journal", "XDG_CONFIG_HOME": work / "config"}
     environment = {**os.environ, **{key: str(value) for key, value in folders.items()}}
     words = [sys.executable, "-m", "kgtool.cli", *case.words, *at]
-    try:
-        done = subprocess.run(
-            words,
-            input=case.stdin,
-            env=environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"no end after {SECONDS:.0f} s"
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    if any(word in done.stderr for word in BROKEN):
+    with subprocess.Popen(
+        words,
+        env=environment,
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            _, err = process.communicate(timeout=case.seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            _, err = process.communicate()
+    said = [line for line in err.splitlines() if line.strip()]
+    if any(word in err for word in BROKEN):
         return " | ".join(said[-3:])
-    if done.returncode not in case.statuses:
-        return f"status {done.returncode}: " + " | ".join(said[-3:])
+    if process.returncode not in case.statuses:
+        return f"status {process.returncode}: " + " | ".join(said[-3:])
     return None
 
 
@@ -117,13 +122,9 @@ def seed(bootstrap: str) -> object:
     """Make a topic and three groups; return the member of ``living``."""
     clients.create_topic(bootstrap, "orders", 2)
     clients.produce(bootstrap, "orders", 10)
-    for group in ("empty", "other"):
-        clients.commit(bootstrap, group, {("orders", 0): 4, ("orders", 1): 0})
-    member = clients.join(bootstrap, "living", ["orders"])
-    member.commit(asynchronous=False) if member.position(member.assignment())[
-        0
-    ].offset > 0 else None
-    return member
+    for group, read in (("empty", 4), ("other", 10)):
+        clients.commit(bootstrap, group, {("orders", 0): read, ("orders", 1): 0})
+    return clients.join(bootstrap, "living", ["orders"])
 
 
 def run(version: str) -> tuple[dict[str, float], list[str]]:
