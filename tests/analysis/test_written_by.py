@@ -74,6 +74,18 @@ def test_what_only_older_brokers_write() -> None:
     assert older_until_ms([Written(0, 2, 2, 1, 7)], r.RULES_2_8) == {0: 7}
 
 
+def test_offsets_without_a_topic_id_prove_an_older_broker_only_before_the_first_with_one() -> None:
+    """Kind: brokers from 4.1 on write version 3 too, of topics that they don't know."""
+    alone = [Written(0, 1, 3, 1, 70)]
+    assert older_until_ms(alone, r.RULES_4_1) == {}  # cluster.json says 4.1
+    later = [Written(0, 1, 4, 1, 70), Written(0, 1, 3, 30, 90), Written(1, 1, 3, 40, 95)]
+    assert older_until_ms(later, r.RULES_4_1) == {}
+    found = likely_rules(later)
+    assert found is not None and found.name == "4.1"
+    upgraded = [Written(0, 1, 3, 1, 90), Written(0, 1, 4, 60, 80), Written(1, 1, 3, 2, 55)]
+    assert older_until_ms(upgraded, r.RULES_4_1) == {0: 60, 1: 55}
+
+
 def test_a_log_of_2_0_is_not_explained_by_the_rules_of_today() -> None:
     """Real (2.0.1): without cluster.json, 81 expired and 5 that somebody deleted."""
     inputs = find_inputs([str(DATA / "retention-truth" / "2.0.1" / "segments")])

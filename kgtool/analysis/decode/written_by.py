@@ -1,8 +1,9 @@
 """Which brokers wrote a log, as far as its records prove it: types and value versions.
 
 Up to 2.0 brokers write offsets as version 1 with their expire timestamp; 2.1 to 4.0 as version 3,
-later ones as version 4. GroupMetadata is of version 2 in 2.1 and 2.2, of version 3 from 2.3 on. A
-record of KIP-848 and what followed is the new coordinator's. (OffsetCommitValue.json,
+later ones as version 4, or as version 3 where they don't know the topic's id. GroupMetadata is of
+version 2 in 2.1 and 2.2, of version 3 from 2.3 on. A record of KIP-848 and what followed is the
+new coordinator's. (OffsetCommitValue.json,
 GroupMetadataValue.json, ``GroupMetadataManager.offsetCommitValue``.)
 """
 
@@ -20,6 +21,7 @@ REASON = "written by"
 VERSIONS = 16
 """Version 1 without an expire timestamp counts as version 15."""
 UNDATED = 15
+_WITHOUT_TOPIC_ID = 3
 Release = tuple[int, int]
 _FIRST, _LAST = (0, 8), (99, 0)
 _RANGES: dict[str, tuple[Release, Release]] = {
@@ -64,6 +66,11 @@ class Written(NamedTuple):
         if self.key_type == types.GROUP_METADATA:
             return _GROUPS.get(self.version)
         return ((4, 1) if self.key_type in types.STREAMS_TYPES else (3, 7), _LAST)
+
+    @property
+    def has_topic_id(self) -> bool:
+        """Whether they are offsets with their topic's id."""
+        return self.key_type in types.OFFSET_TYPES and self.version == _WITHOUT_TOPIC_ID + 1
 
     @property
     def is_modern(self) -> bool:
@@ -117,15 +124,24 @@ def likely_rules(kinds: Sequence[Written]) -> RuleSet | None:
 
 
 def _newest(kinds: Iterable[Written]) -> list[Written]:
-    """The newest of those that tell something."""
+    """The newest of those that tell something; of offsets with a topic id, whatever their time."""
     telling = [each for each in kinds if each.range is not None]
-    return [max(telling, key=lambda each: (each.last_ms, each.version))] if telling else []
+    if not telling:
+        return []
+    return [max(telling, key=lambda each: (each.has_topic_id, each.last_ms, each.version))]
 
 
-def older_until_ms(kinds: Iterable[Written], rules: RuleSet) -> dict[int, int]:
+def older_until_ms(kinds: Sequence[Written], rules: RuleSet) -> dict[int, int]:
     """When each log partition last got a record that only older brokers than these write."""
     found: dict[int, int] = {}
+    with_id = {each.partition: each.first_ms for each in kinds if each.has_topic_id}
     for each in kinds:
+        last_ms = each.last_ms
+        if each.key_type in types.OFFSET_TYPES and each.version == _WITHOUT_TOPIC_ID:
+            # Proof of an older broker only before the first with a topic id.
+            if each.first_ms >= min(with_id.values(), default=each.first_ms):
+                continue
+            last_ms = min(last_ms, with_id.get(each.partition, last_ms))
         if each.is_before(rules):
-            found[each.partition] = max(found.get(each.partition, each.last_ms), each.last_ms)
+            found[each.partition] = max(found.get(each.partition, last_ms), last_ms)
     return found
