@@ -109,6 +109,7 @@ class _Row(NamedTuple):
     """Since when an offset was older than the retention, that came before its time."""
     future: _Future | None = None
     is_consumer: bool = False
+    is_until_load: bool = False
     has_left: bool = False
     """Of a group's removal: whether the group still had offsets."""
 
@@ -128,7 +129,8 @@ class _Row(NamedTuple):
         # Topics change when a generation begins, which is some time before its record.
         comes = after is not None and (is_dated or self.future.since_ms <= at_ms)
         in_ms = after - at_ms if after is not None and comes else None
-        cause = checks.cause(Early(at_ms, in_ms, self.is_consumer, is_dated))
+        early = Early(at_ms, in_ms, self.is_consumer, is_dated, self.is_until_load)
+        cause = checks.cause(early)
         row = self.removal._replace(cause=cause)
         if cause == r.CAUSE_EXPIRED:
             latency_ms = at_ms - self.old_ms
@@ -263,7 +265,7 @@ class _Write:
         self._add(entry, key, r.CAUSE_EXPIRED, at, live)
 
     def _early(self, entry: Entry, live: LiveOffset) -> None:
-        """Note an offset older than the retention, whose group has been Empty for less."""
+        """Note an offset older than the retention that something else kept, if that may be gone."""
         group, rules = live.group, self.history.rules
         old = live.stored.committed.commit_timestamp_ms + self.history.retention_ms
         rule = live.verdict.rule
@@ -271,14 +273,18 @@ class _Write:
             return
         if rule not in (r.RULE_EMPTY_SINCE, r.RULE_SUBSCRIBED):
             return
-        if rules.forgets_date_on_load is False and rules.rebalancing_is_stable is False:
+        is_until_load = rule == r.RULE_SUBSCRIBED and self.history.is_until_load(live.key)
+        bugs = (rules.forgets_date_on_load, rules.rebalancing_is_stable)
+        if bugs == (False, False) and not is_until_load:
             return
         old_ms = max(old, entry.timestamp_ms - self.interval_ms)
         future = _Future(group.generation)
         self.futures.setdefault(live.key.group, []).append(future)
         is_consumer = group.protocol_type == r.CONSUMER_PROTOCOL
         rows = self.rows[live.key.group]
-        rows[-1] = rows[-1]._replace(old_ms=old_ms, future=future, is_consumer=is_consumer)
+        rows[-1] = rows[-1]._replace(
+            old_ms=old_ms, future=future, is_consumer=is_consumer, is_until_load=is_until_load
+        )
 
     def _generation(self, entry: Entry, record: Record) -> None:
         """Tell what was waiting for the group's next record."""

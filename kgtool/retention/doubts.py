@@ -7,6 +7,9 @@ Scala coordinator checks all groups of a broker at one fixed rate
 (``GroupMetadataManager.startup``), so its removals have one phase, to some milliseconds; and a
 rebalance ends with a new generation, mostly after ``group.initial.rebalance.delay.ms``, 3 s.
 
+Likewise the topics that a static member came back without go after a load (``Group.until_load``),
+by any broker. The new coordinator's checks have no such phase, so that nothing tells them apart.
+
 *Late.* A removal comes within one check interval after it is due. A later one is a sign of brokers
 that stood still, or of a retention that changed, unless a move of the coordinator or the end of a
 rebalance shortly before explains it. Without that nobody can say whether it is a check's. A group
@@ -69,6 +72,8 @@ class Early(NamedTuple):
     """Whether the group's protocol type is ``consumer``."""
     is_dated: bool = True
     """Whether the date of its Empty group kept it."""
+    is_until_load: bool = False
+    """Whether its topic was protected only until a load, which a log need not show."""
 
 
 class Checks:
@@ -84,9 +89,10 @@ class Checks:
         in_rebalance = removal.is_consumer and after is not None and after <= REBALANCE_MS
         bugs = [rules.forgets_date_on_load] if removal.is_dated else []
         bugs += [rules.rebalancing_is_stable] if in_rebalance else []
+        bugs += [True] if removal.is_until_load else []
         if not any(bug is not False for bug in bugs):
             return r.CAUSE_EXPLICIT
-        agrees = self._agrees(removal.at_ms)
+        agrees = None if rules.new_coordinator else self._agrees(removal.at_ms)
         if agrees is None and in_rebalance and rules.rebalancing_is_stable is not False:
             agrees = True if after is not None and after <= _SOON_MS else None
         if agrees is None:

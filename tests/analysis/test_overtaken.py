@@ -109,3 +109,49 @@ def test_a_check_may_see_a_generation_before_its_record(
     files = find_inputs([str(tmp_path)]).files
     found = Analysis(LocalEngine(1), files, basis._replace(rules=rules)).rows("removals")
     assert [row["cause"] for row in found] == [cause]
+
+
+def came_back(*, at_ms: int, moved: bool = False, again: bool = False, other: int = 0) -> Log:
+    """A static member is back without t2 (``again``: and then with it); t2's offset goes."""
+    log = Log()
+    log.classic(T0, [["t1", "t2"]], cst=T0, static=True)
+    log.commit(T0 + 5, "t3", group="other")
+    log.commit(T0 + 10, "t2")
+    log.classic(T0 + 5_000, [["t1"]], cst=T0, static=True)
+    if again:
+        log.classic(T0 + 6_000, [["t1", "t2"]], cst=T0, static=True)
+    log.epoch = int(moved)
+    if other:
+        log.forget(T0 + other, "t3", group="other")
+    log.forget(T0 + at_ms, "t2")
+    return log
+
+
+@pytest.mark.parametrize(
+    ("log", "rules", "cause"),
+    [
+        (came_back(at_ms=65_010), r.RULES_2_4, None),
+        (came_back(at_ms=65_010), r.RULES_4_1, None),
+        (came_back(at_ms=65_010, again=True), r.RULES_2_4, None),
+        (came_back(at_ms=50_000), r.RULES_2_4, "explicit"),
+        (came_back(at_ms=65_010, other=60_011), r.RULES_2_4, "expired"),
+        (came_back(at_ms=65_010, other=61_511), r.RULES_2_4, None),
+        (came_back(at_ms=65_010, other=60_011), r.RULES_4_1, None),
+        (came_back(at_ms=65_010, moved=True), r.RULES_2_4, "expired"),
+        (came_back(at_ms=65_010, moved=True, again=True), r.RULES_2_4, "explicit"),
+    ],
+)
+def test_a_load_that_the_log_does_not_show_ends_what_a_static_member_held(
+    tmp_path: Path, log: Log, rules: r.RuleSet, cause: str | None
+) -> None:
+    """Real (3.9.1): the restart of the only broker leaves the leader epoch at 0.
+
+    The kind: what a coordinator has in memory only may be gone at any moment.
+    """
+    write_lines(tmp_path, Rest([_line(entry) for entry in log.entries]))
+    audited = audit(log.entries, rules, RETENTION_MS, INTERVAL_MS)
+    assert [row.cause for row in audited if row.topic == "t2"] == [cause]
+    if log.epoch:
+        return  # the written files have no leader epochs
+    rows = analysis(tmp_path, log, rules.name).rows("removals")
+    assert [row["cause"] for row in rows if row["topic"] == "t2"] == [cause]

@@ -55,6 +55,8 @@ class GroupState(NamedTuple):
     converted_at_once: bool | None = None
     """... and whether this one begins in the same write."""
     members: int = 0
+    until_load: frozenset[str] = frozenset()
+    """Those of ``topics`` that a load would end."""
 
 
 class GroupLife(Group):
@@ -151,6 +153,7 @@ class GroupLife(Group):
             *self.dated,
             *self.converted,
             self.member_count,
+            self.until_load,
         )
         if last == self.last and not event.tombstone:
             return None

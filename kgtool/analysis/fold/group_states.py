@@ -46,15 +46,20 @@ def groups_of(rows: Sequence[GroupState]) -> rc.Group:
     )
 
 
-def is_subscribed(log: Log, rows: Sequence[GroupState], row: Ints, topic: Ints) -> Bools:
-    """Whether a member is known to subscribe to each topic in the state of each row."""
-    numbers = {name: number for number, name in enumerate(log.topics.to_pylist())}
+def is_subscribed(
+    log: Log, rows: Sequence[GroupState], row: Ints, topic: Ints, name: str = "topics"
+) -> Bools:
+    """Whether a member is known to subscribe to each topic in the state of each row.
+
+    :param name: the field of the states that has these topics.
+    """
+    numbers = {text: number for number, text in enumerate(log.topics.to_pylist())}
     span = len(numbers) + 1
     held = [
-        number * span + numbers[name]
+        number * span + numbers[text]
         for number in np.unique(row).tolist()
-        for name in rows[number].topics or ()
-        if name in numbers
+        for text in getattr(rows[number], name) or ()
+        if text in numbers
     ]
     found = np.isin(row * span + topic, np.array(held, dtype=np.int64))
     return np.asarray(found, dtype=np.bool_)
@@ -132,6 +137,10 @@ class GroupStates:
             found = np.minimum(np.searchsorted(places, pair), len(places) - 1)
             released = np.where(places[found] == pair, freed_ms[found], released)
         return TopicProtection(is_subscribed(self._log, self._rows, row, topic), released)
+
+    def is_until_load(self, state: Ints, topic: Ints) -> Bools:
+        """Whether a load that the log does not show may have ended what protects each topic."""
+        return is_subscribed(self._log, self._rows, self.row[state], topic, "until_load")
 
 
 def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, GroupState]]:

@@ -33,14 +33,25 @@ class Removed(NamedTuple):
 
 def early(folded: FoldedLog, removed: Removed) -> Ints:
     """When those older than the retention became so; NONE: they were not, or it decides."""
-    plan = folded.plan
-    if plan.rules.forgets_date_on_load is False and plan.rules.rebalancing_is_stable is False:
+    plan, rules = folded.plan, folded.plan.rules
+    dated = _until_load(folded, removed)
+    if (rules.forgets_date_on_load, rules.rebalancing_is_stable) != (False, False):
+        dated |= (removed.stored >= 0) & np.isin(removed.rule, EARLY_RULES)
+    if not dated.any():
         return np.full(len(removed.group), NONE)
     commit_ms = folded.log.offsets.commit_ms[removed.stored]
     old_ms = plus(commit_ms, plan.wrote.at(removed.at_ms))
-    dated = (removed.stored >= 0) & np.isin(removed.rule, EARLY_RULES)
     dated &= old_ms <= removed.at_ms
     return np.where(dated, np.maximum(old_ms, removed.at_ms - plan.interval_ms), NONE)
+
+
+def _until_load(folded: FoldedLog, removed: Removed) -> Bools:
+    """Which were protected only until a load that the log need not show."""
+    found = (removed.stored >= 0) & (removed.rule == rc.RULE[r.RULE_SUBSCRIBED])
+    some, log = np.flatnonzero(found), folded.log
+    topic = log.keys.topic[log.offsets.key[removed.stored[some]]]
+    found[some] = folded.states.is_until_load(removed.state[some], topic)
+    return found
 
 
 def causes(folded: FoldedLog, removed: Removed, certain_ms: Ints, places: Ints) -> list[str | None]:
@@ -60,7 +71,8 @@ def causes(folded: FoldedLog, removed: Removed, certain_ms: Ints, places: Ints) 
     dated = removed.rule[places] == rc.RULE[r.RULE_EMPTY_SINCE]
     since_ms = np.append(ints(records.detail.field("state_since_ms")), MAX)
     comes &= dated | (since_ms[np.where(comes, onward, -1)] <= at_ms)
-    cases = (at_ms, comes, after, states.groups.protocol[state] == rc.CONSUMER, dated)
+    consumer, held = states.groups.protocol[state] == rc.CONSUMER, _until_load(folded, removed)
+    cases = (at_ms, comes, after, consumer, dated, held[places])
     return [
         checks.cause(Early(at, behind if soon else None, *more))
         for at, soon, behind, *more in zip(*(each.tolist() for each in cases), strict=True)
