@@ -294,7 +294,7 @@ def has_failed(group: Any) -> bool:
 
 class InternalTopic(NamedTuple):
     """A repartition or changelog topic of a streams group: ``would-delete``, ``deleted``, ``kept``
-    (nobody asked for its deletion), ``unknown`` or ``failed``."""
+    (no request to delete it was sent), ``unknown`` or ``failed``."""
 
     group: str
     topic: str

@@ -169,7 +169,7 @@ def _record_apart(*, sql: bool) -> None:
         run, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/"
     )
     os.setpriority(os.PRIO_PROCESS, process.pid, 19)
-    process.returncode = 0  # nobody waits for it
+    process.returncode = 0  # this process does not wait for it
 
 
 def _set_environment(root: str, *, is_local: bool) -> None:

@@ -1,7 +1,7 @@
 """Writing offsets back to groups, or taking them away: ``restore``, ``undo`` and ``recover``.
 
 The wanted offsets lie on disk, by group: a file with ten thousand groups never has to fit into
-memory, and what was shown is what is done, whoever gave it.
+memory. A file that changes after the preview changes nothing: the copy is what is written.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def at_risk(facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]) ->
         "retention_ms": risks[0].retention_ms,
         "members": len(group.members),
     }
-    # Nobody reads them, or it is too late already.
+    # The group has no members, or the time is over.
     is_lost = group.is_empty or (left_ms is not None and left_ms <= 0)
     fix = ("kgtool", "lag", "--group", group.group, "--topic", _place(rows), "--rates")
     one = numbers[0] if len(numbers) == 1 else None
