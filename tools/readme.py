@@ -76,7 +76,8 @@ def blocks(lines: list[str]) -> list[Block]:
     found = []
     at = 0
     while at < len(lines):
-        if lines[at].strip() != ".. code-block:: console" or lines[at - 2].strip() == ".. norun":
+        above = (lines[at - 1].strip(), lines[at - 2].strip())
+        if lines[at].strip() != ".. code-block:: console" or ".. norun" in above:
             at += 1
             continue
         first = at + 2

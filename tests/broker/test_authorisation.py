@@ -438,6 +438,8 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
         "delete",
         "--match",
         f"{name}*",
+        "--timeout",
+        "60000",  # a broker that is slower than a share of 5 s would be the reason instead
         "--bootstrap-server",
         guarded[1],
         "--command-config",
