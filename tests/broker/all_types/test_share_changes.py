@@ -11,11 +11,17 @@ from confluent_kafka import ShareConsumer
 
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
-from tests.support import clients
+from tests.support import brokers, clients
 
 Kgtool = Callable[..., Result]
 
 LOST_STATE = "share groups lose the delivery state after their start offsets"
+
+
+@pytest.fixture(scope="session", params=["4.3.1", "4.4.0"])
+def kafka(request: pytest.FixtureRequest, warm: Callable[[Sandbox], Sandbox]) -> Sandbox:
+    name = {"4.3.1": "all-types"}.get(request.param, f"all-types-{request.param}")
+    return warm(brokers.shared_broker(request.param, name=name))
 
 
 @pytest.fixture
