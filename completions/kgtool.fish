@@ -693,7 +693,7 @@ complete -c kgtool -n '__kgtool_in "export"' -s o -l output -r -f -a 'text json 
 complete -c kgtool -n '__kgtool_in "export"' -l no-color -d 'Never use colours (also NO_COLOR).'
 complete -c kgtool -n '__kgtool_in "export"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "export"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l rules -r -f -a 'auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1' -d 'The brokers\' generation; auto: by cluster.json or records. Repeat for a what-if.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l rules -r -f -a 'auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1' -d 'The brokers\' generation; auto: by cluster.json or records; 2.4@0,4.1@TIME: upgraded at TIME. Repeat for a what-if.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'What if offsets.retention.minutes were this, such as 3d; repeatable.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l retention-was -r -f -d 'The retention that the brokers had while the log was written, such as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json\'s, or 7d).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offsets.retention.check.interval.ms, such as 10m (default: likewise). Repeat for a what-if.'

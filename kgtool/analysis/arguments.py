@@ -22,12 +22,17 @@ def several(value: Any) -> Sequence[Any]:
     return [value] if isinstance(value, str | int | timedelta) else value
 
 
-def check_rules(rules: str | Sequence[str]) -> Sequence[str]:
-    """Names of rule sets (UsageError)."""
-    for name in (names := several(rules)):
-        if name not in ("auto", *RULE_SETS):
+def check_rules(rules: str | Sequence[str]) -> list[str | broker_settings.RulePhases]:
+    """Names of rule sets, and generations over time (UsageError)."""
+    found: list[str | broker_settings.RulePhases] = []
+    for name in several(rules):
+        if broker_settings.is_over_time(name):
+            found.append(broker_settings.rule_phases(name, time.time_ns() // 1_000_000))
+        elif name in ("auto", *RULE_SETS):
+            found.append(name)
+        else:
             raise UsageError(f"rules={name!r}: there are auto, {', '.join(RULE_SETS)}.")
-    return names
+    return found
 
 
 def as_span(name: str, value: Span) -> int:

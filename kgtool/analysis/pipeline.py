@@ -15,6 +15,7 @@ from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode import written_by
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.fold.arrays import MAX, NONE
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
@@ -207,6 +208,8 @@ class Analysis:
             frozenset(self.begins_late),
             basis.listed if self._asks_listing else {},
             older_until_ms=self.older_until_ms,
+            older_rules=basis.older_rules,
+            hold_ms=(basis.rule_changes[-1][0] if basis.rule_changes else NONE, MAX),
         )
 
     @cached_property

@@ -186,7 +186,7 @@ def state_options(
 ) -> dict[str, Any]:
     """The options that the state depends on, as in JSON."""
     return {
-        "rules": basis.rules.name,
+        "rules": [[at, each.name] for at, each in basis.rule_changes] or basis.rules.name,
         "retention": [list(phase) for phase in basis.wrote],
         "check interval": basis.check_interval_ms,
         "what-if": sorted([each.rules.name, *each[1:]] for each in scenarios),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kgtool.text import DAY_MS as DAY_MS
 from kgtool.text import moment, span
 from kgtool.text import size as size
@@ -35,6 +38,13 @@ def about(milliseconds: int | None) -> str:
 def when(milliseconds: int | None) -> str:
     """A moment in UTC, to the second; the number itself where no calendar reaches."""
     return "-" if milliseconds is None else moment(milliseconds)
+
+
+def rules_over_time(summary: Mapping[str, Any]) -> str:
+    """The rules of a summary, and since when each held."""
+    first, *others = summary["rules_were"] or [summary]
+    later = [f", {each['rules']} from {when(each['from_ms'])}" for each in others]
+    return str(first["rules"]) + "".join(later)
 
 
 def count(number: int, what: str) -> str:

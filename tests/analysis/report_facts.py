@@ -128,6 +128,7 @@ def data() -> dict[str, Any]:
         "untold": [],
         "summary": {
             "rules": "4.1",
+            "rules_were": [],
             "retention_ms": 7 * DAY_MS,
             "check_interval_ms": 600_000,
             "live_groups": 318,

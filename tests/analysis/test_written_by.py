@@ -124,7 +124,7 @@ def test_removals_from_before_an_upgrade_have_no_cause(tmp_path: Path) -> None:
     assert (rows["old"]["cause"], rows["old"]["expires_at_ms"], rows["old"]["rule"]) == (None,) * 3
     assert rows["new"]["cause"] == "expired"
     told = older_note(analysis.older_until_ms, analysis.basis.rules)
-    assert told is not None and "the rules 4.1" in told
+    assert told is not None and "--rules OLDER@0,4.1@TIME" in told
 
 
 def test_rules_that_somebody_chose_hold_for_the_whole_log(tmp_path: Path) -> None:

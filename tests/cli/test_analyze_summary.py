@@ -35,6 +35,7 @@ def facts(**changes: Any) -> dict[str, Any]:
         "growth": [],
         "whatif": [],
         "removals": [],
+        "rules_were": [],
         "wrote": [],
         "quality": {
             "files": 2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.decode.job_progress import ReadCounters
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, decode_texts
+from kgtool.analysis.fold.arrays import MAX, NONE, Ints, arrow_ints, decode_texts
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.analysis.fold.group_states import GroupStates
@@ -76,6 +77,10 @@ class FoldPlan(NamedTuple):
     """cluster.json's groups, where records can't tell the state of some."""
     older_until_ms: dict[int, int] = {}
     """Until when brokers with other rules are known to have written each log partition."""
+    older_rules: tuple[tuple[int, RuleSet], ...] = ()
+    """(until when, rules) of the brokers before those with ``rules``, in the order of time."""
+    hold_ms: tuple[int, int] = (NONE, MAX)
+    """From when until when ``rules`` hold."""
     doubtful_ages_ms: tuple[int, ...] = ()
     """Ages at which so many offsets were removed before their time that the brokers' retention may
     have been that."""
@@ -96,9 +101,9 @@ class Verdicts(NamedTuple):
 class FoldedLog:
     """One partition of the log, folded by a plan."""
 
-    def __init__(self, partition: int, kinds: Kinds, plan: FoldPlan) -> None:
+    def __init__(self, partition: int, kinds: Kinds | Log, plan: FoldPlan) -> None:
         self.partition, self.plan = partition, plan
-        self.log = Log(kinds, overlapping=plan.overlapping)
+        self.log = kinds if isinstance(kinds, Log) else Log(kinds, overlapping=plan.overlapping)
         self.states = GroupStates(self.log, plan.rules)
 
     @cached_property
@@ -145,6 +150,16 @@ class FoldedLog:
         headless = self.partition in self.plan.headless
         plan, shared = self.plan, (self.log, self.states)
         return Unknown(*shared, plan.rules, plan.listed, end_ms=plan.end_ms, is_headless=headless)
+
+    def phases(self) -> Iterator[FoldedLog]:
+        """The same log by the rules of each time, the newest first; this is the first of them."""
+        older, plan = self.plan.older_rules, self.plan
+        starts = [NONE, *(until for until, _ in older)]
+        yield self
+        for start, (until, rules) in reversed([*zip(starts, older, strict=False)]):
+            yield FoldedLog(
+                self.partition, self.log, plan._replace(rules=rules, hold_ms=(start, until))
+            )
 
     def verdicts(self, rows: Ints, state: Ints) -> Verdicts:
         """The verdicts on what is stored at rows of ``history``, in these group states."""

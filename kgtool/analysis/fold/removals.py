@@ -39,6 +39,8 @@ class Removals(NamedTuple):
     """Offsets that the group had just before; of groups' own removals."""
     rule: Ints
     """Of an offset that was stored: index into ``rules.RULES``; else -1."""
+    stored: Ints
+    """Index into ``Log.offsets`` of an offset that was stored; else -1."""
 
     @property
     def of_group(self) -> Bools:
@@ -51,7 +53,19 @@ class Removals(NamedTuple):
 
 
 def explain_removals(folded: FoldedLog) -> Removals:
-    """Every removal with its cause, by group and log offset."""
+    """Every removal with its cause by the rules of its time, by group and log offset."""
+    newest, *older = folded.phases()
+    found = _explain_removals(newest)
+    for phase in older:
+        earlier, then = _explain_removals(phase), found.at_ms < phase.plan.hold_ms[1]
+        if phase.unknown.blind():
+            earlier = _hidden(earlier, then)
+        both = zip(earlier, found, strict=True)
+        found = Removals(*(np.where(then, one, other) for one, other in both))
+    return found
+
+
+def _explain_removals(folded: FoldedLog) -> Removals:
     log, past = folded.log, folded.history
     records = log.group_records
     lost, ended = np.flatnonzero(past.tombstone), np.flatnonzero(ends_group(records))
@@ -66,6 +80,7 @@ def explain_removals(folded: FoldedLog) -> Removals:
         expires_ms=np.full(size, NONE),
         offsets_left=np.full(size, NONE),
         rule=np.full(size, -1),
+        stored=np.concatenate([past.stored[lost], no_key]),
     )
     found = found.only(np.lexsort((found.position, found.group)))
     if not size:
@@ -76,10 +91,15 @@ def explain_removals(folded: FoldedLog) -> Removals:
 def _by_these_rules(folded: FoldedLog, found: Removals) -> Removals:
     """Without causes and dates from times when other brokers with other rules made them."""
     older = found.at_ms <= folded.older_until_ms
+    return _hidden(found, older)
+
+
+def _hidden(found: Removals, which: Bools) -> Removals:
+    """Without these causes, dates and rules."""
     return found._replace(
-        cause=np.where(older, -1, found.cause),
-        expires_ms=np.where(older, NONE, found.expires_ms),
-        rule=np.where(older, -1, found.rule),
+        cause=np.where(which, -1, found.cause),
+        expires_ms=np.where(which, NONE, found.expires_ms),
+        rule=np.where(which, -1, found.rule),
     )
 
 
@@ -117,12 +137,10 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     cause, expires = np.full((2, len(state)), NONE)
     rule = np.full(len(state), -1)
     row = found.row[offsets]
-    verdicts = folded.verdicts(row, state[offsets])
+    verdicts, stored = folded.verdicts(row, state[offsets]), found.stored[offsets]
     was_due = (verdicts.due_ms != NONE) & (verdicts.due_ms <= found.at_ms[offsets])
     cause[offsets] = np.where(
-        past.stored[row] >= 0,
-        np.where(was_due, EXPIRED, EXPLICIT),
-        np.where(past.pending[row], EXPLICIT, -1),
+        stored >= 0, np.where(was_due, EXPIRED, EXPLICIT), np.where(past.pending[row], EXPLICIT, -1)
     )
     expires[offsets], rule[offsets] = verdicts.expires_ms, verdicts.rule
     group, had = states.groups.at(state), any_of(write, offsets)
@@ -136,7 +154,8 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
         found.position,
         found.at_ms,
         state,
-        *(_of_offsets(found, each) for each in (past.stored[row], verdicts.rule)),
+        found.stored,
+        _of_offsets(found, verdicts.rule),
     )
     cause, expires, doubtful = _with_early(folded, removed, write, cause, expires)
     doubtful |= _of_shared_age(folded, removed, write, cause, expires)
@@ -190,6 +209,8 @@ def _with_early(
     if not places.size:
         return cause, expires, doubtful
     certain = (cause == EXPIRED) & ~any_of(write, cause == EXPLICIT)
+    start, end = folded.plan.hold_ms
+    certain &= (removed.at_ms >= start) & (removed.at_ms < end)
     certain_ms = removed.at_ms[certain & ~late(folded, removed, expires)]
     cause, expires = cause.copy(), expires.copy()
     found = causes(folded, removed, certain_ms, places)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kgtool.errors import UsageError
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RULE_SETS, RuleSet
-from kgtool.timespec import LONGEST_MS
+from kgtool.timespec import LONGEST_MS, time_ms
 
 AUTO = "auto"
 DEFAULT_RULES = retention.RULES_4_1
@@ -28,6 +28,8 @@ BEGINNING = -(2**62)
 """Start of the first retention."""
 RetentionPhases = tuple[tuple[int, int], ...]
 """(from when, retention), both in ms."""
+RulePhases = tuple[tuple[int, RuleSet], ...]
+"""(from when in ms, rule set), in the order of time, from 0 on."""
 
 
 class BrokerSettings(NamedTuple):
@@ -51,6 +53,8 @@ class BrokerSettings(NamedTuple):
 
     rules_given: bool = False
     """Whether somebody chose the rules."""
+    rule_changes: RulePhases = ()
+    """Rule sets, if they changed while the log was written; the last one is ``rules``."""
 
     @property
     def rules_assumed(self) -> bool:
@@ -67,6 +71,12 @@ class BrokerSettings(NamedTuple):
     def wrote(self) -> RetentionPhases:
         """All retentions that the brokers had."""
         return self.changes or ((BEGINNING, self.retention_ms),)
+
+    @property
+    def older_rules(self) -> RulePhases:
+        """(until when, rule set) of the brokers before those with ``rules``."""
+        starts = [start for start, _ in self.rule_changes[1:]]
+        return tuple(zip(starts, (rules for _, rules in self.rule_changes), strict=False))
 
 
 class Scenario(NamedTuple):
@@ -133,7 +143,7 @@ def _listed(rows: Any) -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 def choose_scenarios(
     manifest: dict[str, Any] | None,
-    rules: Sequence[str],
+    rules: Sequence[str | RulePhases],
     retentions_ms: Sequence[int],
     intervals_ms: Sequence[int],
     wrote: RetentionPhases = (),
@@ -142,17 +152,23 @@ def choose_scenarios(
 
     The brokers had the retentions of ``wrote``, else that of cluster.json, else a single retention
     given, else the default. A single value of rules or intervals is what they had; several are
-    scenarios, in any order.
+    scenarios, in any order. Phases of rules are what they had, names beside them scenarios.
 
-    :raises UsageError: too many scenarios.
+    :raises UsageError: too many scenarios, or phases.
     """
+    names = [each for each in rules if isinstance(each, str)]
+    phases = [each for each in rules if not isinstance(each, str)]
+    if len(phases) > 1:
+        raise UsageError("--rules takes one list of generations over time, with names beside it.")
+    was = phases[0] if phases else ()
     default = settings_from(manifest, AUTO, None, None)
     retention_ms = wrote[-1][1] if wrote else None
     if retention_ms is None and ASSUMED_RETENTION in default.assumed:
         retention_ms = _only(retentions_ms)
-    basis = settings_from(manifest, _only(rules) or AUTO, retention_ms, _only(intervals_ms))
-    basis = basis._replace(changes=wrote[1:] and tuple(wrote))
-    sets = [basis.rules if name == AUTO else RULE_SETS[name] for name in rules or (AUTO,)]
+    chosen = was[-1][1].name if was else _only(names) or AUTO
+    basis = settings_from(manifest, chosen, retention_ms, _only(intervals_ms))
+    basis = basis._replace(changes=wrote[1:] and tuple(wrote), rule_changes=was[1:] and was)
+    sets = [basis.rules if name == AUTO else RULE_SETS[name] for name in names or (AUTO,)]
     combinations = product(
         sets, retentions_ms or (basis.retention_ms,), intervals_ms or (basis.check_interval_ms,)
     )
@@ -163,6 +179,42 @@ def choose_scenarios(
             f"each combination; up to {MAX_SCENARIOS} are played at once."
         )
     return basis, scenarios
+
+
+def is_over_time(rules: str) -> bool:
+    """Whether that is a list for ``rule_phases``, not a name."""
+    return "@" in rules or "," in rules
+
+
+def rule_phases(text: str, now_ms: int) -> RulePhases:
+    """``2.4@0,4.1@TIME``: the generations of brokers over time (UsageError)."""
+    phases: list[tuple[int, RuleSet]] = []
+    for part in text.split(","):
+        name, at, since = part.strip().partition("@")
+        if name not in RULE_SETS:
+            raise UsageError(
+                f"--rules '{text}': '{name}' is not one of {', '.join(RULE_SETS)}. Generations "
+                "over time are written like 2.4@0,4.1@2026-11-21T15:00:00Z."
+            )
+        if phases and not at:
+            raise UsageError(f"--rules '{text}': from when on is {name}? Write {name}@TIME.")
+        start_ms = _start_ms(text, since, now_ms) if at else 0
+        if not phases and start_ms != 0:
+            raise UsageError(f"--rules '{text}' must say what was first: begin with VERSION@0.")
+        if phases and start_ms <= phases[-1][0]:
+            raise UsageError(f"--rules '{text}' is not in the order of time: {part.strip()}.")
+        phases.append((start_ms, RULE_SETS[name]))
+    return tuple(phases)
+
+
+def _start_ms(text: str, since: str, now_ms: int) -> int:
+    try:
+        return time_ms(since, now_ms)
+    except UsageError as error:
+        raise UsageError(
+            f"--rules '{text}': a time is 2026-11-21T15:00:00Z, now-2h or milliseconds since the "
+            f"epoch, not '{since}'."
+        ) from error
 
 
 def actual_scenario(basis: BrokerSettings) -> Scenario:

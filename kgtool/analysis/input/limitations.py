@@ -80,8 +80,9 @@ def older_note(until_ms: Mapping[int, int], rules: RuleSet) -> str | None:
         return None
     return (
         f"Older brokers than those of the rules {rules.name} wrote until "
-        f"{when(max(until_ms.values()))}. Removals up to then have no cause: --rules explains them "
-        "by the rules of those brokers, with --as-of up to then."
+        f"{when(max(until_ms.values()))}. Removals up to then have no cause: --rules "
+        f"OLDER@0,{rules.name}@TIME explains them, with the rules of those brokers and the time of "
+        "the upgrade."
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import kgtool
 from kgtool.analysis.report.findings import findings
-from kgtool.analysis.words import about, duration, size, when
+from kgtool.analysis.words import about, duration, rules_over_time, size, when
 from kgtool.durable import replace
 from kgtool.errors import AnalysisError, UsageError
 from kgtool.text import counted
@@ -107,7 +107,7 @@ def _about(data: Mapping[str, Any]) -> str:
     quality = summary["quality"]
     cluster = f"Cluster {data['cluster_id']}, as" if data["cluster_id"] else "As"
     words = (
-        f"{cluster} of {when(data['as_of_ms'])}. Rules {summary['rules']}, retention "
+        f"{cluster} of {when(data['as_of_ms'])}. Rules {rules_over_time(summary)}, retention "
         f"{duration(summary['retention_ms'])}, checked every "
         f"{duration(summary['check_interval_ms'])}. Read: {quality['files']:,} files, "
         f"{size(quality['bytes'])}, {quality['records']:,} records"

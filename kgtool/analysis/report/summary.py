@@ -32,6 +32,7 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     has_growth = not analysis.missing & _GROWTH
     return {
         "rules": basis.rules.name,
+        "rules_were": [{"from_ms": at, "rules": each.name} for at, each in basis.rule_changes],
         "retention_ms": basis.retention_ms,
         "wrote": [{"from_ms": at, "retention_ms": ms} for at, ms in basis.changes],
         "check_interval_ms": basis.check_interval_ms,

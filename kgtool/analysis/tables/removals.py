@@ -101,13 +101,13 @@ def _within(step: Ints, low: int, high: int) -> Bools:
 def table(folded: FoldedLog, found: Removals) -> Any:
     """Rows of ``schema.REMOVALS``; unknown values are null."""
     log, missing = folded.log, folded.log.missing
-    blind = np.full(len(found.key), folded.unknown.blind())
+    blind = folded.unknown.blind() & (found.at_ms >= folded.plan.hold_ms[0])
     if missing & missing_data.TRANSACTIONS and not log.is_complete:
         # An aborted commit looks like one that was not due when the offset was removed.
         blind |= _may_be_transactional(folded)[found.group] & (found.cause == EXPLICIT)
     hidden = np.full(len(found.key), bool(missing & missing_data.TIMES))
-    stored = np.append(folded.history.stored, -1)[found.row]
-    there, commits = stored >= 0, log.offsets
+    stored, commits = found.stored, log.offsets
+    there = stored >= 0
     dated = there & (not missing & missing_data.COMMIT_TIMES)
     return folded.table(
         "removals",

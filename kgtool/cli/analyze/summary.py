@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kgtool.analysis.tables.quality import problem_text
-from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
+from kgtool.analysis.words import DAY_MS, about, count, duration, rules_over_time, size, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.tables import draw, fit
 from kgtool.columns import COUNT, NAME, Column, Row, written
@@ -104,7 +104,7 @@ def _head(facts: dict[str, Any], page: Page) -> None:
     )
     page.add(
         "Rules",
-        f"{facts['rules']}: retention {_retention(facts)}, checked every "
+        f"{rules_over_time(facts)}: retention {_retention(facts)}, checked every "
         f"{duration(facts['check_interval_ms'])}",
     )
     page.add(

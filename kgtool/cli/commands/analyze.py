@@ -31,6 +31,18 @@ from kgtool.held import STDIN, hold
 from kgtool.retention.rules import RULE_SETS
 
 
+class RuleNames(OneOf):
+    """A name of rules, or several over time (``broker_settings.rule_phases``)."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the name or the phases; UsageError for others."""
+        from kgtool.analysis.input.broker_settings import is_over_time, rule_phases
+
+        if isinstance(value, str) and is_over_time(value):
+            return rule_phases(value, time.time_ns() // 1_000_000)
+        return value if isinstance(value, tuple) else super().convert(value, param, ctx)
+
+
 @declare(
     "analyze",
     "kgtool analyze offsets",
@@ -43,8 +55,9 @@ from kgtool.retention.rules import RULE_SETS
 @repeatable(
     "--rules",
     None,
-    "The brokers' generation; auto: by cluster.json or records. Repeat for a what-if.",
-    type=OneOf(["auto", *RULE_SETS]),
+    "The brokers' generation; auto: by cluster.json or records; 2.4@0,4.1@TIME: upgraded at TIME. "
+    "Repeat for a what-if.",
+    type=RuleNames(["auto", *RULE_SETS]),
     default=["auto"],
     show_default="auto",
 )
