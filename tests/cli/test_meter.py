@@ -21,7 +21,7 @@ from tests.support import clients
 @pytest.mark.parametrize(
     ("done", "total", "unit", "part", "said"),
     [
-        (0, 2000, "groups", 0.0, "0 of 2,000 groups"),
+        (0, 2000, "groups", 0.0, "0 of 2,000 groups, 10s"),
         (1200, 2000, "groups", 0.6, "1,200 of 2,000 groups, 120/s, about 6s left"),
         (2000, 2000, "groups", 1.0, "2,000 of 2,000 groups, 200/s"),
         (5, 9, "groups", 5 / 9, "5 of 9 groups, 0.5/s, about 8s left"),
@@ -32,6 +32,19 @@ from tests.support import clients
 )
 def test_what_it_says(done: int, total: int | None, unit: str, part: float, said: str) -> None:
     assert progress_words(done, total, unit, 10.0, part) == said
+
+
+def test_it_is_never_still_for_long(tty: Tty) -> None:
+    """Kind: work without anything new on the screen. Siblings: a total, none, nothing done yet."""
+    output = Output(stdout=io.StringIO(), stderr=tty)
+    for meter in (Meter(output, "Looking"), Meter(output, "Deleting", 10)):
+        with meter:
+            until(lambda: "1s" in tty.getvalue())
+            until(lambda: "2s" in tty.getvalue())
+        tty.truncate(0)
+    counted = Meter(output, "Looking", unit="requests", count=lambda: 7)
+    counted._began -= 65
+    assert counted.text(80, ascii_only=True) == "Looking: 7 requests, 0.1/s, 1m 5s"
 
 
 def test_the_bar_has_colours_where_there_are_any() -> None:

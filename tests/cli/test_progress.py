@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import select
 import time
 from collections.abc import Callable
 
@@ -81,6 +84,23 @@ def test_it_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stream.getvalue() == there
     assert screen(there, 80, 3) == ["Note: a remark", "", ""]
     assert out.getvalue() == "a result\n"
+
+
+def test_the_start_has_a_clock_though_stderr_is_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while Spark starts."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    seen, slave = pty.openpty()
+    with open(slave, "w", encoding="utf-8") as stream, AnalyzeProgress(Output(stderr=stream)):
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), stream.fileno())
+        drawn = ""
+        limit = time.monotonic() + 20
+        while "Starting Spark, 0:01" not in drawn and time.monotonic() < limit:
+            if select.select([seen], [], [], 0.5)[0]:
+                drawn += os.read(seen, 4096).decode()
+    os.close(seen)
+    assert "Starting Spark, 0:01" in drawn
 
 
 @pytest.mark.parametrize("dumb", [True, False])

@@ -17,6 +17,7 @@ from kgtool.cli.cleanup.plan import WRITTEN, say_left_out, summary
 from kgtool.cli.output import terminal
 from kgtool.cli.output.analyze_progress import AnalyzeProgress
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
 from kgtool.clock import now_ms, token
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
@@ -207,15 +208,18 @@ def _write_outputs(
     if not options["table"]:
         _put_summary(analysis, output, report and report["summary"])
     if report is not None:
-        html_page.write(options["report"], report, partial(facts.rows, analysis))
+        with Meter(output, f"Writing {options['report']}"):
+            html_page.write(options["report"], report, partial(facts.rows, analysis))
         output.wrote(options["report"])
     if options["out"] is not None:
-        written = write_tables(
-            analysis, options["place"], options["only"], overwrite=options["overwrite"]
-        )
+        with Meter(output, "Writing tables"):
+            written = write_tables(
+                analysis, options["place"], options["only"], overwrite=options["overwrite"]
+            )
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
     if options["plan"] is not None:
-        write_plan(analysis, output, options["plan"], options["idle"])
+        with Meter(output, f"Writing {options['plan']}"):
+            write_plan(analysis, output, options["plan"], options["idle"])
 
 
 def _note_log(output: Output, analysis: Any) -> None:

@@ -16,7 +16,7 @@ from kgtool.changes.cleanup.plan import make_plan
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
@@ -69,7 +69,7 @@ def make(
         commit_times,
     )
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
-    with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
+    with looking(output, session, what):
         made = session.run(making)
     plan = made.plan
     output.done += made.read

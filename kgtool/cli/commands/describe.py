@@ -22,6 +22,7 @@ from kgtool.cli.options.shared import (
     view_options,
 )
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import looking
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
@@ -126,7 +127,8 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
 
         output.page()
         ordered = output.format != "ndjson"
-        missing = query_groups(session, output, selection, view, show, ordered=ordered)
+        with looking(output, session):
+            missing = query_groups(session, output, selection, view, show, ordered=ordered)
         if view.topics:
             asked = missing_topics(session.cluster, view.topics, presenter.partitions)
             presenter.missing(session.run(asked))

@@ -20,6 +20,7 @@ from kgtool.cli.options.shared import cluster_options, group_options, no_cluster
 from kgtool.cli.options.types import OneOf, duration
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import looking
 from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
 from kgtool.clock import now_ms
@@ -130,7 +131,8 @@ def _examine(settings: Settings, output: Output, selection: Selection, within_ms
     with open_session(settings) as session:
         chosen = choose(session, output, selection, DOCTOR)
         ask = examine.DoctorOptions(now_ms(), within_ms, is_whole, generated, waiting)
-        found = session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
+        with looking(output, session):
+            found = session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
         _report_errors(output, [error for error in found.errors if error not in output.errors])
         return found
 

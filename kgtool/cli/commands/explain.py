@@ -16,6 +16,7 @@ from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object, hint_of
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw, fit
 from kgtool.cli.output.terminal import fold
@@ -94,7 +95,8 @@ def command(settings: Settings, output: Output, selection: Selection) -> None:
         output.page()
         connection = fix_connection(settings)
         for number, group in enumerate(groups):
-            found = session.run(explain_group(session.cluster, group, now_ms()))
+            with looking(output, session):
+                found = session.run(explain_group(session.cluster, group, now_ms()))
             undo = removed_by(found, journal_folder(), session.cluster_id)
             following = partial(next_commands, found, connection, undo)
             output.text("\n" if number else "", end="")

@@ -22,6 +22,7 @@ from kgtool.cli.options.shared import (
 from kgtool.cli.options.types import Name
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import looking
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
 from kgtool.columns import Column, Order
@@ -140,7 +141,8 @@ def _run(settings: Settings, output: Output, options: ListOptions) -> int:
             output.done += len(groups)
             found = _with_members(session, output, groups, options)
         else:
-            found = _expiring(session, output, groups, options.horizon_ms)
+            with looking(output, session):
+                found = _expiring(session, output, groups, options.horizon_ms)
     if options.sort is not None:
         found = columns_of.sort(found, options.sort)
     for row in found:

@@ -32,6 +32,7 @@ from kgtool.cli.options.shared import (
     topics_option,
 )
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream
 from kgtool.clock import now_ms
@@ -103,7 +104,8 @@ def command(
             _check_same(files, session, force=policy.force)
             read: dict[str, GoneGroup | KgError] = dict(files.read(groups, at_ms))
         else:
-            read = session.run(read_living(session.cluster, groups, at_ms))
+            with looking(output, session):
+                read = session.run(read_living(session.cluster, groups, at_ms))
         gone = _known(output, groups, read, at_ms, topics)
         _say_extent(output, session, gone, is_live=files is None)
         wanted = _wanted(gone, topics, any_left=at_ms is not None)

@@ -62,7 +62,8 @@ def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: 
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
-    cluster = lifecycle.up(name, _reporter(output), config=dict(config), **given)
+    with _reporter(output) as reporter:
+        cluster = lifecycle.up(name, reporter, config=dict(config), **given)
     _report(output, cluster)
 
 
@@ -74,7 +75,8 @@ def seed(output: Output, name: str) -> None:
     from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
-    run(cluster, _reporter(output))
+    with _reporter(output) as reporter:
+        run(cluster, reporter)
     _report(output, cluster)
 
 
@@ -160,8 +162,14 @@ def _facts(cluster: Sandbox | None, name: str) -> dict[str, Any]:
     }
 
 
-def _reporter(output: Output) -> Reporter:
-    return Bar(output) if sys.stderr.isatty() else Lines()
+@contextlib.contextmanager
+def _reporter(output: Output) -> Iterator[Reporter]:
+    """Yield where the steps are reported; on a terminal each has a clock until the next."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    with contextlib.ExitStack() as step:
+        yield Bar(output, step)
 
 
 class Lines(Reporter):
@@ -189,11 +197,18 @@ class Lines(Reporter):
 class Bar(Lines):
     """Draws the download as a bar where stderr is a terminal."""
 
-    def __init__(self, output: Output) -> None:
-        self._output = output
+    def __init__(self, output: Output, step: contextlib.ExitStack) -> None:
+        self._output, self._step = output, step
+
+    def say(self, text: str) -> None:
+        """Print one line, and then how long it takes."""
+        self._step.close()
+        super().say(text)
+        self._step.enter_context(Meter(self._output, "  so far"))
 
     @contextlib.contextmanager
     def download(self, total: int) -> Iterator[Callable[[int], None]]:
         """Draw the bar until the download ends."""
+        self._step.close()
         with Meter(self._output, "Downloading", total, BYTES) as meter:
             yield meter.set

@@ -36,7 +36,9 @@ class AnalyzeProgress(ProgressLine):
 
     def text(self, columns: int, ascii_only: bool) -> str | None:
         """Return what is read or computed."""
-        state = self.look() if self.look is not None else None
+        if self.look is None:
+            return f"{self.first_text}, {clock(time.monotonic() - self._since)}"[:columns]
+        state = self.look()
         if state is None:
             return None
         if state.is_reading != self._was_reading:  # the rate is that of the phase
@@ -63,8 +65,12 @@ def line(
         part = done / total
         words = progress_words(done, total, unit, seconds, part)
         return fitted(head, part, words, columns, ascii_only, colored=colored)
-    clock = f"{int(seconds) // 60}:{int(seconds) % 60:02}"
     words = "" if state.is_reading else "with "
-    words += f"{size(state.bytes)}, {count(state.records, 'record')}, {clock}"
+    words += f"{size(state.bytes)}, {count(state.records, 'record')}, {clock(seconds)}"
     text = head + words
     return text if len(text) <= columns else words[: max(columns, 0)]
+
+
+def clock(seconds: float) -> str:
+    """Return a time like ``2:05``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

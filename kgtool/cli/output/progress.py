@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kgtool.cli.output import terminal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kgtool.cli.output.output import Output
+    from kgtool.net.session import Session
 
 EVERY_S = 0.2
 AFTER_S = 1.0
@@ -48,6 +50,8 @@ class ProgressLine:
         self._drawn = ""
         """The text on the terminal; empty: none."""
         self._before: Callable[[bool], None] | None = None
+        self._handle: int | None = None
+        """The terminal itself: stderr is redirected while Spark starts."""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def text(self, columns: int, ascii_only: bool) -> str | None:
@@ -57,6 +61,8 @@ class ProgressLine:
     def __enter__(self) -> Self:
         self._before, self._output.before_writing = self._output.before_writing, self._make_way
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
+            with suppress(OSError, ValueError):  # no file
+                self._handle = os.dup(self._stream.fileno())
             try:
                 if self.first_text:
                     self.draw(self.first_text)
@@ -75,6 +81,9 @@ class ProgressLine:
         self._stop.set()
         with self._lock:
             self._erase()
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                os.close(handle)
 
     def _make_way(self, is_result: bool) -> None:
         """Erase the line before other output."""
@@ -117,6 +126,10 @@ class ProgressLine:
 
     def _put(self, text: str) -> None:
         try:
+            if self._handle is not None:
+                self._stream.flush()  # in order
+                os.write(self._handle, text.encode(self._stream.encoding, "replace"))
+                return
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):  # the terminal is gone
@@ -165,9 +178,17 @@ class Meter(ProgressLine):
         words += f", {self._skipped} left alone" if self._skipped else ""
         words += f", {self._failed} failed" if self._failed else ""
         if not self._total and self._part is None:
-            return f"{self._what}: {words}"[:columns]
+            clock = f", {duration(int(seconds) * 1000)}" if done else ""
+            return f"{self._what}: {words}{clock}"[:columns]
         colored = self._output.has_color
         return fitted(f"{self._what} ", part, words, columns, ascii_only, colored=colored)
+
+
+def looking(output: Output, session: Session, what: str = "Looking") -> Meter:
+    """Return a line that counts requests, until the first result."""
+    meter = Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent)
+    meter.ends_with_results = True
+    return meter
 
 
 def progress_words(done: int, total: int | None, unit: str, seconds: float, part: float) -> str:
@@ -188,8 +209,8 @@ def progress_words(done: int, total: int | None, unit: str, seconds: float, part
         return duration(int(seconds) * 1000) if seconds >= 1 else ""
     words = shown(done) + (f" of {shown(total)}" if total else "")
     words += "" if unit == BYTES else f" {unit}"
-    if done <= 0 or seconds <= 0:
-        return words
+    if done <= 0 or seconds <= 0:  # the clock shows that it is alive
+        return words + (f", {duration(int(seconds) * 1000)}" if seconds >= 1 else "")
     words += f", {shown(done / seconds)}/s"
     if not 0 < part < 1:
         return words

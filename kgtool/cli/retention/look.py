@@ -12,7 +12,7 @@ from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
@@ -48,7 +48,7 @@ def find(session: Session, output: Output, rules: RetentionRules) -> Found:
         return first_times(journal_folder(), session.cluster_id, clocks)
 
     at_ms = now_ms()
-    with Meter(output, "Looking", unit="requests", count=lambda: session.loop.requests_sent):
+    with looking(output, session):
         found = session.run(look(session.cluster, rules, at_ms, remember))
     for error in found.errors:
         output.failed(error)

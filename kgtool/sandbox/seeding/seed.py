@@ -68,8 +68,8 @@ class Seeder:
 
     def run(self) -> None:
         """Run all steps, each after those that it needs."""
-        ready.wait_for_coordinators(self._cluster.state)
         self._say("Creating topics and records")
+        ready.wait_for_coordinators(self._cluster.state)
         for topic, (partitions, records) in world.TOPICS.items():
             self._fill(topic, partitions, records)
         self._trim_audit()
