@@ -97,6 +97,20 @@ def test_what_decides_is_never_hidden(columns: Sequence[Column], width: int, spa
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_a_sentence_is_whole_and_its_group_readable(width: int) -> None:
+    """Kind: why something goes can't be read. Siblings: a plan's WHY, apply's REASON."""
+    for columns in (changes.CLEANUP_PLAN, changes.CLEANUP_APPLY):
+        rows = _rows(columns, sparse=False)
+        fitting, lines = _drawn(shown(columns), rows, width)
+        (text,) = (column for column in fitting.sizes if column.kind == TEXT)
+        start = min(line.index(text.header) for line in lines if text.header in line)
+        seen = " ".join(line[start : start + fitting.sizes[text]].strip() for line in lines[1:])
+        assert " ".join(seen.split()) == " ".join([text.cell(rows[0])] * 3)
+        names = [fitting.sizes[column] for column in fitting.sizes if column.kind == NAME]
+        assert min(names) >= 20
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("columns", list(_tables()))
 def test_empty_columns_go_first(columns: Sequence[Column], width: int) -> None:
     rows = _rows(columns, sparse=True)
@@ -119,8 +133,9 @@ def test_numbers_are_right_aligned(columns: Sequence[Column], width: int) -> Non
     for column, size in fitting.sizes.items():
         end = start + size
         if column.is_number and column.text is None:
-            assert [line[:end].rstrip()[-1:] for line in lines[1:]] == ["7"] * 3, column.header
-            assert all(len(line[:end].rstrip()) == end for line in lines), column.header
+            firsts = [line for line in lines if line[0] != " "]  # a sentence goes on below
+            assert [line[:end].rstrip()[-1:] for line in firsts[1:]] == ["7"] * 3, column.header
+            assert all(len(line[:end].rstrip()) == end for line in firsts), column.header
         start = end + 2
 
 

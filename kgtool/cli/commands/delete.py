@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kgtool.changes.hidden_offsets import HiddenOffsets
@@ -172,15 +172,20 @@ def _report(
             said = escape(f"{kafka_tables.java_error(row.error)}{hint_of(row.error)}")
             output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {said}")
         output.failed(row.error, row=build_row(row, DELETE), quiet=output.is_kafka_form)
-    skipped = _names(row for row in done if row.status == "skipped")
+    skipped = [escape(row.group) for row in done if row.status == "skipped"]
     if skipped:
-        output.note(f"Skipped, as all or nothing was asked for: {skipped}")
+        output.note(f"Skipped, as all or nothing was asked for: {', '.join(skipped)}")
     names = [row for row in done if row.error is None and row.status != "skipped"]
     if output.folds_results and len(names) > TableStream.FOLDED and not is_preview:
         output.text(f"Deleted {counted(len(names), 'group')} (-v names them).")
     else:
         is_whole = not (failed or skipped) and bool(names or output.is_kafka_form)
-        _conclude(output, _names(names), is_whole, is_all=is_all, is_preview=is_preview)
+        good = [escape(row.group) for row in names]
+        if output.is_kafka_form or is_preview:
+            _conclude(output, good, is_whole, is_all=is_all, is_preview=is_preview)
+        elif good:
+            what = "group" if len(good) == 1 else f"{len(good):,} groups:"
+            output.text(f"Deleted {what} {', '.join(good)}.")
 
 
 def _report_topics(output: Output, topics: Sequence[InternalTopic]) -> None:
@@ -202,8 +207,11 @@ def _report_topics(output: Output, topics: Sequence[InternalTopic]) -> None:
         output.note(f"Internal topics that are left: {escape(listed(left, 5, ' and {} more'))}")
 
 
-def _conclude(output: Output, good: str, is_whole: bool, *, is_all: bool, is_preview: bool) -> None:
+def _conclude(
+    output: Output, names: Sequence[str], is_whole: bool, *, is_all: bool, is_preview: bool
+) -> None:
     """Name the groups in the sentences of Kafka's tool."""
+    good = ", ".join(f"'{name}'" for name in names)
     if is_preview and good:
         output.text(f"Dry run: these consumer groups would be deleted: {good}")
     elif is_preview and is_whole:
@@ -212,7 +220,3 @@ def _conclude(output: Output, good: str, is_whole: bool, *, is_all: bool, is_pre
         output.text(f"Deletion of requested consumer groups ({good}) was successful.")
     elif good:
         output.text(f"\nThese consumer groups were deleted successfully: {good}")
-
-
-def _names(rows: Iterable[GroupDeletion]) -> str:
-    return ", ".join(f"'{escape(row.group)}'" for row in rows)

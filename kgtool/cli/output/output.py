@@ -319,6 +319,7 @@ class Output:
         """
         item = ItemError.of(error, Target())
         is_verbatim = self.is_kafka_form and getattr(error, "is_verbatim", False)
+        is_verbatim |= error.name == "DECLINED"  # an answer is no error
         self.note(sentence(item, prefix="" if is_verbatim else "Error: "))
         for print_notes in self.before_end:
             print_notes()

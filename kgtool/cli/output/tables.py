@@ -7,7 +7,8 @@ and draws no table in parts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kgtool.cli.output import terminal
@@ -75,7 +76,7 @@ def draw(
     lines: list[list[_Cell]] = [[(column, column.header, terminal.BOLD) for column in sizes]]
     for row in rows:
         cells = [(column, column.cell(row)) for column in sizes]
-        lines.append([(column, cell, _color(column, cell)) for column, cell in cells])
+        lines += _wrapped([(column, cell, _color(column, cell)) for column, cell in cells], sizes)
     return "".join(_line(line, sizes, mark if cut else None, colored) + "\n" for line in lines)
 
 
@@ -229,8 +230,10 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
             fitting.hidden.append(column.header)
             sizes.update({other: whole[other] for other in sizes})  # there may be room again
             _shrink_names(fitting, width)
+    texts = [column for column in sizes if column.kind == TEXT]
+    _shrink(fitting, width, texts, _READABLE)
     _shrink(fitting, width, [column for column in sizes if column.kind == NAME], _LEAST)
-    _shrink(fitting, width, [column for column in sizes if column.kind == TEXT], _TEXT)
+    _shrink(fitting, width, texts, _TEXT)
     return fitting
 
 
@@ -269,6 +272,21 @@ def _color(column: Column, cell: str) -> str | None:
     if column.kind != STATUS:
         return None
     return terminal.RED if cell.startswith(_FAILED) else _COLORS.get(cell)
+
+
+def _wrapped(cells: list[_Cell], sizes: Mapping[Column, int]) -> Iterator[list[_Cell]]:
+    """Yield the lines of a row: a sentence that is wider than its column goes on below."""
+    parts = [_parts(column, cell, sizes[column]) for column, cell, _ in cells]
+    for line in zip_longest(*parts, fillvalue=""):
+        yield [(cell[0], part, cell[2]) for cell, part in zip(cells, line, strict=True)]
+
+
+def _parts(column: Column, cell: str, size: int) -> list[str]:
+    if column.kind != TEXT or terminal.columns_of(cell) <= size:
+        return [cell]
+    from textwrap import wrap
+
+    return wrap(cell, size, break_long_words=False, break_on_hyphens=False)
 
 
 def _line(
