@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from kgtool.api import arguments
 from kgtool.api.connection import AdminConnection, warn
 from kgtool.changes.policy import Guard, Origin
-from kgtool.client.ops import cut
 from kgtool.clock import now_ms, token
 from kgtool.model import Listing
 
@@ -97,9 +96,10 @@ class CleanupMethods(AdminConnection):
         :raises Blind: ``__consumer_offsets`` can't be read for any group, without ``allow_blind``.
         :raises OtherCluster: the plan is about another cluster.
         """
-        from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, PlanRun, size
+        from kgtool.changes.cleanup.apply import PlanRun
         from kgtool.changes.cleanup.plan_reader import read
         from kgtool.changes.cleanup.progress import PlanProgress
+        from kgtool.changes.kinds.apply_plan import apply_items, foreseen
 
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
@@ -110,9 +110,7 @@ class CleanupMethods(AdminConnection):
             if dry_run:
                 left, results = run.open_items({})
                 run.check_log(left)
-                for items in cut(left, GROUPS_AT_ONCE):
-                    results += run.look(items)
-                return results
+                return results + foreseen(run, left)
             with (
                 self._change(
                     session,
@@ -124,7 +122,5 @@ class CleanupMethods(AdminConnection):
             ):
                 left, results = run.open_items(progress.results)
                 run.check_log(left)
-                change.foresee(lambda: size(left))
-                for items in cut(left, GROUPS_AT_ONCE):
-                    results += run.apply(items, change, progress)
+                apply_items(run, left, change, progress, results.extend)
             return results

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.api.connection import AdminConnection, warn
 from kgtool.changes.policy import Guard
-from kgtool.client.ops import cut
 from kgtool.clock import now_ms, token
 
 if TYPE_CHECKING:
@@ -54,10 +53,11 @@ class RetentionMethods(AdminConnection):
         :raises ConfigError: the rules can't be read, or never apply.
         :raises TooMany: more than ``max_groups`` are due.
         """
-        from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, PlanRun, size
+        from kgtool.changes.cleanup.apply import PlanRun, size
         from kgtool.changes.cleanup.progress import PlanProgress
         from kgtool.changes.driver import Driver
         from kgtool.changes.journal.journal import KEEP
+        from kgtool.changes.kinds.apply_plan import apply_items, foreseen
         from kgtool.changes.kinds.keep_planned import KeepPlanned
         from kgtool.changes.plan import ChangePlan
         from kgtool.changes.retention.apply import kept_row, refused_rows, removed_rows, split
@@ -91,8 +91,7 @@ class RetentionMethods(AdminConnection):
             run.check_log(rest.items)
             if dry_run:
                 plan.report(kept)
-                for items in cut(rest.items, GROUPS_AT_ONCE):
-                    removed(run.look(items))
+                removed(foreseen(run, rest.items))
                 return rows
             if plan.groups or names:
                 guard.admit([*plan.groups, *names], plan.offsets + count)
@@ -107,8 +106,7 @@ class RetentionMethods(AdminConnection):
                     self._change(session, "retention_apply", None, **flags) as change,
                     PlanProgress(self._journals, rest.header.id, session.cluster_id) as progress,
                 ):
-                    for items in cut(rest.items, GROUPS_AT_ONCE):
-                        removed(run.apply(items, change, progress))
+                    apply_items(run, rest.items, change, progress, removed)
             return rows
 
     def _look(self, session: Session, rules: RetentionRules, at_ms: int) -> Looked:

@@ -171,20 +171,25 @@ class Driver:
 
     :param session: a connected session.
     :param kind: the change.
+    :param at_most: how many groups a wave may have.
     """
 
-    def __init__(self, session: Any, kind: Kind, *, all_or_nothing: bool = False) -> None:
+    def __init__(
+        self, session: Any, kind: Kind, *, all_or_nothing: bool = False, at_most: int | None = None
+    ) -> None:
         self._session = session
         self._kind = kind
         self._all_or_nothing = all_or_nothing
+        self._at_most = at_most
 
-    def _waves(self, groups: Sequence[str]) -> Iterator[list[Any]]:
-        """Look at groups, wave after wave."""
-        waves = AdaptiveBatches(groups)
+    def _waves(self, groups: Sequence[str], canary: Canary | None = None) -> Iterator[list[Any]]:
+        """Look at groups, wave after wave; a canary, and what is behind it, each by itself."""
+        waves = AdaptiveBatches(groups, at_most=self._at_most)
         while names := waves.next():
-            looked: list[Any] = self._session.run(self._kind.look(self._session.cluster, names))
-            yield looked
-            waves.learn(len(names), sum(map(self._kind.weigh, looked)))
+            for part in canary.split(names, counts_all=True) if canary is not None else [names]:
+                looked: list[Any] = self._session.run(self._kind.look(self._session.cluster, part))
+                waves.learn(len(part), sum(map(self._kind.weigh, looked)))
+                yield looked
 
     def look(
         self, plan: ChangePlan[Any], groups: Sequence[str], show: Report = lambda _: None
@@ -254,12 +259,11 @@ class Driver:
                     self.apply(change, plan, report, canary)
             return
         change.foresee(lambda: self._size(groups))
-        for wave in self._waves(groups):
-            for part in canary.split(wave, counts_all=True):
-                if not canary.is_stopped:
-                    canary.count(self._send(change, carry_out, part, report))
-                else:
-                    report(list(map(not_reached, part)))
+        for wave in self._waves(groups, canary):
+            if not canary.is_stopped:
+                canary.count(self._send(change, carry_out, wave, report))
+            else:
+                report(list(map(not_reached, wave)))
 
     def _size(self, groups: Sequence[str]) -> tuple[Iterable[str], int]:
         with ChangePlan[Any]() as plan:
@@ -276,11 +280,15 @@ class Driver:
         return done
 
 
+NOT_REACHED = "NOT_REACHED"
+"""The name of the error of what lies behind a canary that stopped the change."""
+
+
 def not_reached(group: T) -> T:
     """Return a group behind a canary that stopped the change: what was open in it has failed."""
     name: str = group.group  # type: ignore[attr-defined]
     error = ItemError(
-        Target(group=name), None, "NOT_REACHED", "It was not touched: stopped after the canary."
+        Target(group=name), None, NOT_REACHED, "It was not touched: stopped after the canary."
     )
     status = "failed" if hasattr(group, "rows") else "not-reached"
     return each_open(group, lambda row: row._replace(status=status, error=error))

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.changes.cleanup.execute import remove_groups
+from kgtool.changes.cleanup.execute import RebuildGroups
+from kgtool.changes.driver import look_and_carry_out
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.config import settings
 from kgtool.model import TopicPartition
@@ -193,16 +194,13 @@ class DoubtfulCommit:
         assert found is not None
         at = TopicPartition(self.topic, 0)
         with Session(found) as session:
-            (row,) = session.run(
-                remove_groups(
-                    session.cluster,
-                    [self.name],
-                    lambda changes: None,
-                    lambda description, committed: None,
-                    lambda change: {at: change.image.offsets[at].committed},  # type: ignore[dict-item]
-                    HiddenOffsets([self.name], refuse=False),
-                )
-            ).values()
+            kind = RebuildGroups(
+                [self.name],
+                lambda change: {at: change.image.offsets[at].committed},  # type: ignore[dict-item]
+                hidden=HiddenOffsets([self.name], refuse=False),
+            )
+            rebuilding = look_and_carry_out(session.cluster, kind, [self.name], lambda _: None)
+            (row,) = session.run(rebuilding)
         if row.error is None:
             return 0, None, str(row)
         return (

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from kgtool.changes.cleanup.apply import Batch
 from kgtool.changes.cleanup.plan_file import REBUILD_GROUP, PlanItem, PlannedOffset
 from kgtool.changes.cleanup.verify import GONE
+from kgtool.changes.kinds.apply_plan import ApplyPlan
 from kgtool.client.cluster import TopicInfo
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition
 from kgtool.protocol.wire import id_text
@@ -33,12 +33,13 @@ def check(
 ) -> tuple[ItemError | None, Any]:
     """Look at the group; return why it is not touched, and what is to be restored of it."""
     topics = {name: TopicInfo(name, topic_id, {0: 1}) for name in ("a", "b")}
-    session: Any = SimpleNamespace(cluster=SimpleNamespace(topics=topics))
-    run: Any = SimpleNamespace(session=session, since_ms=0, allow_blind=True)
-    part = Batch(run, [ITEM], [ITEM.key] if is_begun else [])
+    run: Any = SimpleNamespace(since_ms=0, allow_blind=True, hidden=None)
+    kind = ApplyPlan(run, [ITEM], [ITEM.key] if is_begun else [])
+    kind._cluster = SimpleNamespace(topics=topics)
     found = {at: CommittedOffset(offset, None, "") for at, offset in committed.items()}
     description = GroupDescription("g", "classic", "Empty", "consumer", "", None, ())
-    return part._check(description, found), part._half.get("g")
+    error = kind._check(description, found)
+    return error, kind._half["g"][1] if "g" in kind._half else None
 
 
 @pytest.mark.parametrize(

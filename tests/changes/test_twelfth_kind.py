@@ -144,3 +144,11 @@ def test_a_canary_that_nobody_goes_on_from() -> None:
         "not-reached",
     ]
     assert kind.sent == ["a"]
+
+
+def test_a_wave_has_no_more_groups_than_it_may() -> None:
+    kind = Label(dict.fromkeys("abc", "old"))
+    door = Door(kind)
+    Driver(door.session, kind, at_most=2).at_once(door, "abc", door.rows.extend)  # type: ignore[arg-type]
+    assert [said[1:] for said in door.said if said[0] == "journal"] == [("a", "b"), ("c",)]
+    assert [row.status for row in door.rows] == ["labelled"] * 3

@@ -1,29 +1,20 @@
-"""The operations of ``cleanup apply`` on the cluster, for a batch of a plan."""
+"""What ``cleanup apply`` does to groups that are rebuilt: delete, and restore what is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
-from kgtool.changes.driver import Before, look_and_carry_out
-from kgtool.changes.hidden_offsets import HiddenOffsets
+from kgtool.changes.driver import Before
 from kgtool.changes.kinds.delete_groups import DeleteGroups
-from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.snapshot import BeforeChange, Check, GroupChange
+from kgtool.changes.snapshot import GroupChange
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import Operation, gather, grouped
+from kgtool.client.ops import Operation, gather
 from kgtool.errors import KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDeletion,
-    ItemError,
-    OffsetDeletion,
-    Target,
-    TopicPartition,
-    TopicSpec,
-)
+from kgtool.model import CommittedOffset, GroupDeletion, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.wire import id_text
@@ -77,35 +68,39 @@ def _may_read(allowed: Operations | None) -> bool:
     return allowed is None or "READ" in allowed
 
 
-def remove_groups(
-    cluster: Cluster,
-    groups: Sequence[str],
-    before_change: BeforeChange,
-    check: Check,
-    keep: Keep,
-    hidden: HiddenOffsets,
-) -> Operation[dict[str, GroupDeletion]]:
-    """Delete groups, and restore at once the offsets to keep.
+class RebuildGroups(DeleteGroups):
+    """Deletes groups, and restores at once the offsets to keep.
 
     :param keep: called with each group just before it is deleted.
     """
-    kept: dict[str, Kept] = {}
 
-    def before(wave: Before) -> None:
-        planned = []
-        for change in wave.groups:
-            found = keep(change)
-            if found is not None:
-                kept[change.image.group] = found
-                change = change._replace(after={at: found.get(at) for at in change.after})
-            planned.append(change)
-        before_change(planned)
+    def __init__(self, groups: Sequence[str], keep: Keep, **more: Any) -> None:
+        super().__init__(groups, **more)
+        self._keep = keep
+        self._kept: dict[str, Kept] = {}
 
-    kind = DeleteGroups(groups, check=check, hidden=hidden)
-    deleted = yield from look_and_carry_out(cluster, kind, groups, before)
-    rows = {row.group: row for row in deleted}
-    again = {group: found for group, found in kept.items() if rows[group].error is None}
-    return rows | (yield from restore(cluster, again))
+    def before(self, cluster: Cluster, going: Sequence[GroupDeletion]) -> Operation[Before]:
+        """Return the images of groups that are about to go, and what comes back."""
+        wave = yield from super().before(cluster, going)
+        return Before(list(map(self._with_kept, wave.groups)))
+
+    def _with_kept(self, change: GroupChange) -> GroupChange:
+        found = self._keep(change)
+        if found is None:
+            return change
+        self._kept[change.image.group] = found
+        return change._replace(after={at: found.get(at) for at in change.after})
+
+    def send(
+        self, cluster: Cluster, going: Sequence[GroupDeletion]
+    ) -> Operation[list[GroupDeletion]]:
+        """Delete groups, and restore what is kept of those that are gone."""
+        rows = yield from super().send(cluster, going)
+        gone = {row.group for row in rows if row.error is None}
+        kept = {group: found for group, found in self._kept.items() if group in gone}
+        self._kept.clear()
+        restored = yield from restore(cluster, kept)
+        return [restored.get(row.group, row) for row in rows]
 
 
 def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, GroupDeletion]]:
@@ -126,27 +121,3 @@ def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str,
             gone = ItemError.of(lost, Target(group=group))
             found[group] = GroupDeletion(group, "failed", gone)
     return found
-
-
-def remove_offsets(
-    cluster: Cluster,
-    wanted: Mapping[str, Sequence[TopicPartition]],
-    before_change: BeforeChange | None,
-    check: Check,
-) -> Operation[dict[str, tuple[list[OffsetDeletion], ItemError | None]]]:
-    """Delete offsets of groups; return rows and first error of each. Dry without a journal."""
-    requests = {
-        group: [TopicSpec(topic, tuple(numbers)) for topic, numbers in grouped(places).items()]
-        for group, places in wanted.items()
-    }
-    names = list(requests)
-    kind = DeleteOffsets(requests, check=check, asks_broker=before_change is not None)
-    if before_change is None:
-        done = yield from kind.look(cluster, names)
-    else:
-        write = before_change
-        done = yield from look_and_carry_out(cluster, kind, names, lambda b: write(b.groups))
-    return {
-        one.group: (one.rows, one.error or next((r.error for r in one.rows if r.error), None))
-        for one in done
-    }

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -171,17 +170,6 @@ class Change:
                 self._say(f"Waiting: {self._holder(busy)} is changing group {busy}.")
             self._timer.sleep(LOOK_AGAIN_SECONDS)
         self._session.loop.extend(self._timer.monotonic() - began)
-
-    @contextmanager
-    def locked(self, groups: Iterable[str]) -> Iterator[None]:
-        """``lock`` some of the groups, and unlock them at the end."""
-        names = list(groups)
-        self.lock(names)
-        try:
-            yield
-        finally:
-            if self._locks is not None:
-                self._locks.release(names)
 
     def _holder(self, group: str) -> str:
         pid = self._locks.holder(group) if self._locks else None

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, ItemResult, PlanRun, size
+from kgtool.changes.cleanup.apply import ItemResult, PlanRun, size
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, CleanupPlan, PlanItem
 from kgtool.changes.cleanup.progress import PlanProgress
+from kgtool.changes.driver import Canary
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import UNDONE
+from kgtool.changes.kinds.apply_plan import apply_items, foreseen
 from kgtool.changes.policy import Guard
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import Canary
+from kgtool.cli.change.canary import go_on_after
 from kgtool.cli.change.impact import used
 from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, CommandChange, journal_folder, origin
 from kgtool.cli.cleanup.plan import say_left_out, summary
@@ -23,7 +25,6 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream
-from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_APPLY
@@ -58,6 +59,7 @@ class Apply:
         self._rate = rate
         self._results: list[ItemResult] = []
         self._journals: list[str] = []
+        self._began = 0.0
         self._change: CommandChange | None = None
         say = output.note_once
         self._run = PlanRun(session, plan, path, say, allow_blind=allow_blind)
@@ -120,8 +122,7 @@ class Apply:
         Guard(self._session, origin(self._output)).limit(groups)
         show_plan(self._output, self._plan, left)
         self._run.check_log(left)
-        for items in self._batches(left):
-            self.add(self._run.look(items))
+        self.add(foreseen(self._run, left))
         confirm.note_refusal(
             self._session,
             self._output,
@@ -132,25 +133,35 @@ class Apply:
         )
 
     def _work(self, left: Sequence[PlanItem], progress: PlanProgress) -> None:
-        meter = Meter(self._output, "Cleaning up", len(left))
-        canary = Canary(self._session, self._output, len(left), yes=self._yes)
-        done: list[PlanItem] = []
+        finished = len(self._results)
+        ask = go_on_after(self._session, self._output, len(left), yes=self._yes)
+
+        def go_on(done: int, _failed: int) -> bool:
+            skipped, failed = self._counts()
+            return ask(done, failed, skipped)
+
+        canary = Canary(self._output.canary, len(left), go_on)
+        at_most = None if self._rate is None else max(1, int(self._rate))
         try:
-            with CommandChange(self._session, self._output) as change, meter:
-                for items in canary.split(self._batches(left)):
-                    began = time.monotonic()
-                    meter.set(len(done), *self._counts())
-                    self.add(self._run.apply(items, change, progress))
-                    done += items
-                    skipped, failed = self._counts()
-                    if not canary.may_continue(len(done), failed=failed, skipped=skipped):
-                        self.add([ItemResult(item, "not-reached") for item in left[len(done) :]])
-                        break
-                    self._wait(len(items), began, len(done) < len(left))
+            with (
+                CommandChange(self._session, self._output) as change,
+                Meter(self._output, "Cleaning up", len(left)) as meter,
+            ):
+                self._began = time.monotonic()
+
+                def report(results: list[ItemResult]) -> None:
+                    self.add(results)
+                    done = len(self._results) - finished
+                    meter.set(done, *self._counts())
+                    if done < len(left) and not canary.is_stopped:
+                        self._wait(len(results))
+
+                apply_items(self._run, left, change, progress, report, canary, at_most)
         except BaseException as error:
             how = "Stopped" if isinstance(error, Exception) else "Interrupted"
+            done = len(self._results) - finished
             self._output.note(
-                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. Run the "
+                f"{how}: {done} of {counted(len(left), 'group')} are finished. Run the "
                 "same command to finish the rest."
             )
             raise
@@ -158,20 +169,14 @@ class Apply:
             self._journals.append(change.journal_id)
             self._change = change
 
-    def _batches(self, left: Sequence[PlanItem]) -> list[list[PlanItem]]:
-        """Split the items into batches, none larger than what ``--rate`` allows in a second."""
-        at_once = GROUPS_AT_ONCE
+    def _wait(self, groups: int) -> None:
+        """Wait until ``--rate`` allows the next groups."""
         if self._rate is not None:
-            at_once = max(1, min(at_once, int(self._rate)))
-        return cut(left, at_once)
-
-    def _wait(self, groups: int, began: float, is_more: bool) -> None:
-        if self._rate is None or not is_more:
-            return
-        pause = groups / self._rate - (time.monotonic() - began)
-        if pause > 0:
-            time.sleep(pause)
-            self._session.loop.extend(pause)
+            pause = groups / self._rate - (time.monotonic() - self._began)
+            if pause > 0:
+                time.sleep(pause)
+                self._session.loop.extend(pause)
+            self._began = time.monotonic()
 
     # -- saying ---------------------------------------------------------------------------
 

@@ -11,10 +11,16 @@ OFFSETS = 50_000
 
 
 class AdaptiveBatches:
-    """Batches of groups; each is as large as the offsets of those before allow."""
+    """Batches of groups; each is as large as the offsets of those before allow.
 
-    def __init__(self, groups: Sequence[str], offsets: int = OFFSETS) -> None:
+    :param at_most: how many groups a batch may have.
+    """
+
+    def __init__(
+        self, groups: Sequence[str], offsets: int = OFFSETS, *, at_most: int | None = None
+    ) -> None:
         self._groups = groups
+        self._at_most = at_most
         self._max_offsets = offsets
         self._next = 0
         self._seen_groups = self._seen_offsets = 0
@@ -30,6 +36,7 @@ class AdaptiveBatches:
         if self._seen_groups:
             fitting = self._max_offsets * self._seen_groups // max(self._seen_offsets, 1)
             size = max(1, min(8 * FIRST, fitting))
+        size = size if self._at_most is None else min(size, self._at_most)
         part = self._groups[self._next : self._next + size]
         self._next += len(part)
         return part
