@@ -6,6 +6,7 @@ right, or refused with a reason and a way out; never a part of it, never with an
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import textwrap
@@ -109,7 +110,20 @@ WRAPS: dict[str, Change] = {
     **{f"words {width}": _fill(width, break_on_hyphens=False) for width in (80, 120)},
     "words, broken": _fill(70),
     "at commas": lambda text, _: text.replace(", ", ",\n"),
+    "one line": lambda text, _: text.replace("\n", " "),
+    "nothing between": lambda text, _: text.replace("\n", ""),
 }
+MANGLED: dict[str, Callable[[str], str]] = {
+    "csv": lambda line: '"' + line.replace('"', '""') + '"',
+    "html": html.escape,
+    "json": lambda line: json.dumps(line) + ",",
+    "typeset": lambda line: line.replace('"', "\u201c"),
+    "cut at 100": lambda line: line[:100],
+    "less -S": lambda line: line[:79] + ">" if len(line) > 80 else line,
+    "indented": textwrap.TextWrapper(90, subsequent_indent="    ", break_on_hyphens=False).fill,
+    "continued": lambda line: "\\\n".join(textwrap.wrap(line, 90, drop_whitespace=False)),
+}
+"""What can't be read back, or is not; of each line."""
 
 
 def _logged(text: str, _: random.Random) -> bytes:
@@ -136,6 +150,9 @@ ENCODINGS: dict[str, Callable[[str, random.Random], bytes]] = {
     "windows": lambda text, _: text.replace("\n", "\r\n").encode(),
     "coloured": _coloured,
     "docker's json-file": _logged,
+    "carriage returns": lambda text, _: text.replace("\n", "\r").encode(),
+    "two carriage returns": lambda text, _: text.replace("\n", "\r\r\n").encode(),
+    "blanks behind": lambda text, _: text.replace("\n", "   \n").encode() + b"  ",
     "two lines each": lambda text, _: text.replace("\n", "\n\n").encode(),
 }
 
@@ -200,6 +217,32 @@ def test_whole_and_right_or_refused(seed: int, tmp_path: Path) -> None:
         assert content_of(files) == known[path], name
         read += 1
     assert read > 2 * len(SOURCES)
+
+
+@pytest.mark.parametrize("name", MANGLED)
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if ".dump-" in path.name], ids=lambda path: path.name
+)
+def test_a_dump_that_was_decoded_is_not_called_undecoded(
+    path: Path, name: str, tmp_path: Path
+) -> None:
+    """Kind: a reason that is a guess. Whoever reads it makes the dump again, for nothing."""
+    changed = tmp_path / "changed.txt"
+    changed.write_text("\n".join(map(MANGLED[name], text_of(path).split("\n"))), "utf-8")
+    try:
+        found = find_inputs([str(changed)]).files
+    except ConfigError as error:
+        assert WAY_OUT in error.message
+        assert "without --offsets-decoder" not in error.message
+    else:
+        assert content_of(found) == content(path_of(path, tmp_path))
+
+
+def path_of(path: Path, folder: Path) -> Path:
+    """The beginning of a sample as a file of its own."""
+    plain = folder / "plain.txt"
+    plain.write_text(text_of(path), encoding="utf-8")
+    return plain
 
 
 LIVE = {("billing", "orders", 0): 3, ("billing", "orders", 1): 7, ("audit", "clicks", 0): 12}

@@ -87,7 +87,7 @@ def examine(head: bytes, *, is_whole: bool) -> Text | str:
     kind = formats.recognise(quick)
     if isinstance(kind, Format) and _FAMILIES[kind] != OFFSETS:
         trial = _try(quick, kind, Layout(_FAMILIES[kind]), is_whole=len(quick) == len(head))
-        if trial.records and not trial.unread:
+        if trial.records and not trial.unread and not layouts.is_crowded(_FAMILIES[kind], quick):
             return _text(kind, None, quick)
     encoding = _encoding(head)
     if encoding is None and isinstance(kind, str) and not isinstance(kind, lookalikes.Foreign):
@@ -126,8 +126,11 @@ class _Examination:
 
     def __init__(self, head: bytes, encoding: str, is_whole: bool) -> None:
         self._head, self._is_whole = head, is_whole
-        text = head.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
-        self._basis = Layout("", encoding, has_colours=layouts.COLOUR.search(text) is not None)
+        text = head.decode(encoding, "replace").replace("\r\n", "\n")
+        ends = layouts.RETURNS if "\r" in text[:-1] else ""
+        text = text.replace("\r", "\n")
+        has_colours = layouts.COLOUR.search(text) is not None
+        self._basis = Layout("", encoding, has_colours=has_colours, ends=ends)
         self._text = layouts.COLOUR.sub("", text)
         lines = self._text.split("\n", MOST_LINES)
         if not is_whole or len(lines) > MOST_LINES:
@@ -137,6 +140,11 @@ class _Examination:
             self._basis = self._basis._replace(is_logged=True)
             lines = [line for line in logs if line is not None]
         self._lines = [line.removesuffix("\n") for line in lines]
+        full = [line for line in self._lines if line.strip()]
+        # Lines of one width were cut or filled up there, by a terminal.
+        if all(line.endswith((" ", "\t")) for line in full) and len({*map(len, full)}) > 1:
+            self._basis = self._basis._replace(ends=layouts.BLANKS)
+            self._lines = [line.rstrip(layouts.BLANKS) for line in self._lines]
         self._text = "\n".join(self._lines)
 
     def result(self) -> Text | str:
@@ -251,11 +259,12 @@ class _Examination:
     def _plain(self, why: list[str]) -> Text | None:
         """The text with some damage in it, which its reader names."""
         kind = formats.recognise(self._head)
-        if why or not isinstance(kind, Format) or self._basis != Layout(""):
+        if why or not isinstance(kind, Format) or self._basis._replace(ends="") != Layout(""):
             return None
         trial = _try(self._head, kind, Layout(_FAMILIES[kind]), is_whole=self._is_whole)
         is_little = trial.unread_count * FEW <= trial.records
         is_all = not any(map(SHORTENED.search, trial.unread))
+        is_all = is_all and not layouts.is_crowded(_FAMILIES[kind], self._head)
         return _text(kind, None, self._head) if trial.records and is_little and is_all else None
 
     def _refusal(self, families: Sequence[str], why: list[str]) -> str:
@@ -312,7 +321,7 @@ def _has_broken_names(family: str, data: bytes) -> bool:
     if family not in (OFFSETS, GROUPS):
         return False
     lines = data.decode(errors="replace").splitlines()
-    return any(
+    return layouts.is_crowded(family, data) or any(
         (family == GROUPS or line.startswith("["))
         and not layouts.is_start(family, line)
         and not is_noise(line)
@@ -328,7 +337,8 @@ def _prefix(family: str, line: str, has_batches: bool) -> str | None:
             for at in _brackets(line)
             if layouts.start_at(OFFSETS, line, at) and _is_balanced(line[:at])
         ]
-        return found[-1] if found else None
+        # What stands there may be another record: then neither begins a line.
+        return found[-1] if found and not layouts.is_crowded(OFFSETS, line.encode()) else None
     if family == DUMP and not has_batches:
         at = re.compile(r"(?<!\w)offset: \d+ (?:CreateTime|LogAppendTime|position|isValid): ")
         match = at.search(line, 0, LONGEST_PREFIX + 100)

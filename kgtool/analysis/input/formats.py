@@ -110,6 +110,16 @@ _DUMP_BODY = re.compile(
     rb"|(?P<plain>key: ))"
 )
 _RECORD = re.compile(rb"^(?:\| )?offset: \d+ .*$", re.MULTILINE)
+_UNDECODED = re.compile(
+    rb"^(?:\| )?offset: \d+ (?![^\n]*value[sS]ize: -1)[^\n]*headerKeys: \[[^\]\n]*\]"
+    rb"(?: key: (?!\{\W*(?:\w+;\W*)?(?:type|version|metadata)\b|\w+::|Unknown record type )"
+    rb"[^\n]* payload: [^\n]*)?\r?$",
+    re.MULTILINE,
+)
+"""A whole record without a key, or with one that is not decoded, nor only quoted in another way.
+Up to 2.3 a tombstone has none in any case."""
+_KEY_SIZE = re.compile(rb"key[sS]ize: ")
+_WHOLE_BATCH = re.compile(rb"^baseOffset: [^\n]*is[vV]alid: \w+\r?$", re.MULTILINE)
 _BATCH = re.compile(rb"^baseOffset: \d+ lastOffset: ", re.MULTILINE)
 _TOO_OLD = re.compile(rb"^(?:\| )?offset: \d+ position: .*payloadsize: ", re.MULTILINE)
 
@@ -143,20 +153,23 @@ def _dump(head: bytes) -> Format | str | None:
     if body is None:
         return _dump_without_keys(head)
     shapes = {"json": DUMP_JSON, "text": DUMP_TEXT, "old": DUMP_OLD}
-    return shapes.get(body.lastgroup or "") or _no_decoder()
+    return shapes.get(body.lastgroup or "") or _no_decoder(head)
 
 
-def _dump_without_keys(head: bytes) -> Format | str:
+def _dump_without_keys(head: bytes) -> Format | str | None:
     record = _RECORD.search(head)
     if record is None:
         # Batches without their records, or no batch at all, so that nothing is missing.
-        return _no_decoder() if _BATCH.search(head) else DUMP_JSON
+        return _no_decoder(head) if _BATCH.search(head) else DUMP_JSON
     if b"keysize: " in record[0]:  # up to 2.4; up to 2.3 tombstones show nothing of their key
         return DUMP_OLD
-    return DUMP_JSON if b"endTxnMarker: " in head else _no_decoder()
+    return DUMP_JSON if b"endTxnMarker: " in head else _no_decoder(head)
 
 
-def _no_decoder() -> str:
+def _no_decoder(head: bytes) -> str | None:
+    sign = _UNDECODED if _KEY_SIZE.search(head) else _WHOLE_BATCH
+    if not sign.search(head):
+        return None  # lines that were cut, or changed, tell nothing
     return "was made by kafka-dump-log without --offsets-decoder: its keys and values can't be read"
 
 

@@ -24,6 +24,7 @@ MOST_CHARS = 4 << 20
 """Of a record that is put together."""
 LAST_CHARS = 4096
 """Of what is there of a record, this much is looked at to see where it was cut."""
+RETURNS, BLANKS = "\r", " \t\r"
 TRIMMED = 3
 """Blanks at the end of a line that a terminal or an editor may have dropped."""
 
@@ -41,6 +42,11 @@ _START = {
     ),
 }
 """How a record begins, or a batch, or a dump."""
+_HEADS = {
+    OFFSETS: re.compile(rb"\]::(?:NULL|OffsetAndMetadata|\[OffsetMetadata)"),
+    GROUPS: re.compile(rb"::GroupMetadata\(groupId="),
+}
+"""What each record has once, but for strange names and metadata."""
 _LAST_LINES = (OFFSETS, GROUPS)
 """Families whose records end in a way of their own."""
 _END = re.compile(r"::NULL$|[)\]]$")
@@ -63,6 +69,8 @@ class Layout(NamedTuple):
     """Whether ``width`` counts the prefix."""
     is_trimmed: bool = False
     """Whether lines just below the width have lost blanks at their end."""
+    ends: str = ""
+    """What every line has at its end and the tool had not: RETURNS or BLANKS."""
 
     def described(self) -> str:
         """What was done to the text, for a note."""
@@ -77,6 +85,10 @@ class Layout(NamedTuple):
             parts.append("what stands before each line left out")
         if self.join:
             parts.append("wrapped lines joined")
+        if self.ends == BLANKS:
+            parts.append("blanks behind each line left out")
+        elif self.ends:
+            parts.append("carriage returns read as ends of lines")
         return ", ".join(parts)
 
 
@@ -101,6 +113,13 @@ def is_start(family: str, line: str) -> bool:
 def start_at(family: str, line: str, at: int) -> bool:
     """Whether one may begin at this place of the line."""
     return _START[family].match(line, at) is not None
+
+
+def is_crowded(family: str, data: bytes) -> bool:
+    """Whether a line holds two records, of which one would be passed over."""
+    return family in _HEADS and any(
+        len(_HEADS[family].findall(line)) > 1 for line in data.split(b"\n")
+    )
 
 
 def cleaned(file: IO[bytes], layout: Layout) -> IO[bytes]:
@@ -132,6 +151,7 @@ def _stripped(text: Iterable[str], layout: Layout) -> Iterator[tuple[int, str]]:
             line = COLOUR.sub("", line)
         if layout.is_logged:
             line = logged(line) or ""
+        line = line.rstrip(layout.ends) if layout.ends else line
         width = len(line)
         found = prefix.match(line) if prefix else None
         if found is not None:
