@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 import pytest
@@ -197,6 +198,23 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
     assert call(capsys, "version") == call(capsys, "--version")
     _, document, _ = call(capsys, "version", "-o", "json")
     assert f"kgtool {json.loads(document)['results'][0]['version']}\n" == call(capsys, "version")[1]
+
+
+CHANGES = [
+    argv
+    for argv in (*((name,) for name in COMMANDS), *(("cleanup", n) for n in ("plan", "apply")))
+    if argv != ("cleanup",)
+]
+
+
+@pytest.mark.parametrize("argv", CHANGES, ids=" ".join)
+def test_the_help_of_a_change_sends_nobody_to_another_tool(
+    capsys: Capture, argv: tuple[str, ...]
+) -> None:
+    shown = call(capsys, *argv, "--help").out
+    if "--dry-run" not in shown and "--yes" not in shown:
+        pytest.skip("it changes nothing")
+    assert not re.search(r"\bkafka-\w+-\w+|\.sh\b|Kafka's (own )?tool", shown), shown
 
 
 @pytest.mark.parametrize(

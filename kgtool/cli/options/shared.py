@@ -269,7 +269,7 @@ def name_options(function: F) -> F:
         _EXCLUDE,
         option("--regex", "RE", "Groups whose whole name matches (RE2)."),
         repeatable("--match", "GLOB", "Groups that match (* ? [a-z]); repeatable."),
-        flag("--all-groups", "Every group that Kafka's own tool lists."),
+        flag("--all-groups", "All consumer groups, of both protocols."),
         _GROUP,
     )
 
