@@ -1,24 +1,19 @@
-"""A streams group without Kafka Streams: its heartbeats, written by kio over a plain socket."""
+"""A streams group without Kafka Streams: its heartbeats, written by kio."""
 
 from __future__ import annotations
 
 import datetime
-import socket
-import struct
 import uuid
-from io import BytesIO
 from types import TracebackType
 from typing import Any
 
-from kio.schema.request_header.v2.header import RequestHeader
-from kio.schema.response_header.v1.header import ResponseHeader
 from kio.schema.streams_group_heartbeat.v0 import request as schema
 from kio.schema.streams_group_heartbeat.v0.response import StreamsGroupHeartbeatResponse
-from kio.serial import entity_reader, entity_writer
 
 from tests.support.clients import wait_for
+from tests.support.kio_connection import KioConnection
 
-KEY, LEAVE = 88, -1
+LEAVE = -1
 
 
 def _topic_info(name: str) -> Any:
@@ -63,10 +58,9 @@ class StreamsMember:
         changelogs: tuple[str, ...] = (),
         repartitions: tuple[str, ...] = (),
     ) -> None:
-        host, _, port = bootstrap.split(",")[0].rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._broker = KioConnection(bootstrap, client_id)
         self._group, self._topics = group, topics
-        self._client_id, self._topology_epoch = client_id, topology_epoch
+        self._topology_epoch = topology_epoch
         self._changelogs, self._repartitions = changelogs, repartitions
         self.member_id = str(uuid.uuid4())
         self.epoch = 0
@@ -83,7 +77,7 @@ class StreamsMember:
         trace: TracebackType | None,
     ) -> None:
         self.beat(LEAVE)
-        self._socket.close()
+        self._broker.close()
 
     def join(self) -> StreamsMember:
         """Join, and go on until the tasks are there."""
@@ -94,7 +88,8 @@ class StreamsMember:
 
     def beat(self, epoch: int | None = None) -> None:
         """Send one heartbeat; the first one has the topology."""
-        reply = self._ask(self._heartbeat(self.epoch if epoch is None else epoch))
+        request = self._heartbeat(self.epoch if epoch is None else epoch)
+        reply = self._broker.ask(request, StreamsGroupHeartbeatResponse)
         assert reply.error_code == 0, (reply.error_code, reply.error_message)
         self.epoch = reply.member_epoch
         self.status = tuple(one.status_detail for one in reply.status or ())
@@ -138,26 +133,3 @@ class StreamsMember:
             task_end_offsets=None,
             shutdown_application=False,
         )
-
-    def _ask(self, request: Any) -> Any:
-        out = BytesIO()
-        header = RequestHeader(
-            request_api_key=KEY, request_api_version=0, correlation_id=1, client_id=self._client_id
-        )
-        entity_writer(RequestHeader)(out, header)
-        entity_writer(type(request))(out, request)
-        body = out.getvalue()
-        self._socket.sendall(struct.pack(">i", len(body)) + body)
-        (size,) = struct.unpack(">i", self._take(4))
-        frame = self._take(size)
-        _, used = entity_reader(ResponseHeader)(frame, 0)
-        reply, _ = entity_reader(StreamsGroupHeartbeatResponse)(frame, used)
-        return reply
-
-    def _take(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self._socket.recv(size - len(data))
-            assert part, "the broker hung up"
-            data += part
-        return data

@@ -16,7 +16,11 @@ from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.tools import tool_class
 from tests.protocol.jvm import jvm_of
 
-VERSION = "4.3.1"
+EXITS = {
+    "4.3.1": "org.apache.kafka.common.utils.Exit",
+    "4.4.0": "org.apache.kafka.common.utils.internals.Exit",
+}
+"""Kafka's class ``Exit`` of the versions that are kept warm."""
 LIMIT_MS = 120_000
 EXIT = "kgtool's tests: the end of a tool"
 """What ``Exit`` throws; where a tool shows it, it runs again in a process of its own."""
@@ -26,20 +30,22 @@ EXIT = "kgtool's tests: the end of a tool"
 def warm_tools() -> Iterator[Callable[[Sandbox], Sandbox]]:
     """What lets ``run_tool`` of a cluster use such a JVM; the first tool starts it."""
     with ExitStack() as stack:
-        jvms: list[_Jvm] = []
+        jvms: dict[str, _Jvm] = {}
 
         def run(cluster: Sandbox, tool: str, *args: str, **options: Any) -> Any:
             name = tool_class(tool, cluster.version)
             # Scala's println keeps the first System.out.
             if options or not name.startswith("org.apache.kafka.tools."):
                 return Sandbox.run_tool(cluster, tool, *args, **options)
-            if not jvms:
-                jvms.append(_Jvm(stack.enter_context(jvm_of(VERSION, *log_flags("off")))))
-            done = jvms[0].run(cluster.bootstrap, name, *args)
+            version = cluster.version
+            if version not in jvms:
+                gateway = stack.enter_context(jvm_of(version, *log_flags("off")))
+                jvms[version] = _Jvm(gateway, EXITS[version])
+            done = jvms[version].run(cluster.bootstrap, name, *args)
             return done or Sandbox.run_tool(cluster, tool, *args)
 
         def warm(cluster: Sandbox) -> Sandbox:
-            if cluster.version == VERSION:
+            if cluster.version in EXITS:
                 cluster.run_tool = partial(run, cluster)  # type: ignore[method-assign]
             return cluster
 
@@ -49,8 +55,9 @@ def warm_tools() -> Iterator[Callable[[Sandbox], Sandbox]]:
 class _Jvm:
     """Runs one tool after the other."""
 
-    def __init__(self, gateway: Any) -> None:
-        self._java, self._exit = gateway.jvm.java, gateway.jvm.org.apache.kafka.common.utils.Exit
+    def __init__(self, gateway: Any, exit_class: str) -> None:
+        self._java, self._exit_class = gateway.jvm.java, exit_class
+        self._exit = getattr(gateway.jvm, exit_class)
         handles, any_object = self._java.lang.invoke.MethodHandles, self._class("java.lang.Object")
         thrown = self._java.lang.RuntimeException(EXIT)
         self._throw = handles.throwException(any_object, thrown.getClass()).bindTo(thrown)
@@ -68,8 +75,8 @@ class _Jvm:
     def _run(self, name: str, words: list[str]) -> tuple[int | None, str, str]:
         """The status, stdout and stderr of a main; no status: what it threw is not its ``Exit``."""
         exits, failures = self._java.util.ArrayList(), self._java.util.ArrayList()
-        procedure = "org.apache.kafka.common.utils.Exit$Procedure"
-        self._exit.setExitProcedure(self._proxy(procedure, exits, self._throw))
+        procedure = self._proxy(f"{self._exit_class}$Procedure", exits, self._throw)
+        self._exit.setExitProcedure(procedure)
         out, err = self._java.io.ByteArrayOutputStream(), self._java.io.ByteArrayOutputStream()
         self._java.lang.System.setOut(self._java.io.PrintStream(out, True, "UTF-8"))
         self._java.lang.System.setErr(self._java.io.PrintStream(err, True, "UTF-8"))
