@@ -32,6 +32,7 @@ from kgtool.queries.doctor.examine import WITHIN_MS, Diagnosis, diagnose
 from kgtool.queries.doctor.facts import DoctorOptions
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import describe_with_type, is_subscribed
+from kgtool.queries.groups.start_offsets import fetch_start_offsets
 from kgtool.queries.log.expiry import (
     SLACK_MS,
     USUAL_RETENTION_MS,
@@ -44,7 +45,13 @@ from kgtool.queries.log.expiry import (
 from kgtool.queries.log.removals import GroupPast, group_past
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.retention.doubts import INTERVAL_MS
-from kgtool.retention.rules import TYPE_CLASSIC, TYPE_CONSUMER, GroupSnapshot
+from kgtool.retention.rules import (
+    RULE_SHARE,
+    TYPE_CLASSIC,
+    TYPE_CONSUMER,
+    TYPE_SHARE,
+    GroupSnapshot,
+)
 
 
 class TopicUse(NamedTuple):
@@ -116,11 +123,14 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
     (description,), committed, located, log = yield from within(reads, READING_SHARE)
     node = located[group]
     exists = description.error is None
+    is_share = description.type == TYPE_SHARE
+    if is_share and exists:
+        committed = yield from fetch_start_offsets(cluster, [group])
     values, errors = _split(description, committed[group])
     is_read = not errors
     rules = None if isinstance(node, KgError) else (yield from rules_of(cluster, [node]))[node]
     broker = rules if isinstance(rules, BrokerRules) else None
-    questions = [Question.of(description, committed[group])] if exists else []
+    questions = [Question.of(description, committed[group])] if exists and not is_share else []
     expiries, past, (delete_refusal, offset_refusals), diagnosis = yield from gather(
         [
             find_expiries(cluster, questions, now_ms),
@@ -154,7 +164,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         broker,
         values,
         is_read,
-        expiry.offsets if expiry else {},
+        dict.fromkeys(values, Expiry(rule=RULE_SHARE)) if is_share else _offsets(expiry),
         snapshot,
         _topic_uses(description, values, snapshot, offset_refusals) if exists else [],
         delete_refusal,
@@ -164,6 +174,10 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         list(dict.fromkeys(errors)),
         diagnosis.findings,
     )
+
+
+def _offsets(expiry: GroupExpiry | None) -> dict[TopicPartition, Expiry]:
+    return {} if expiry is None else expiry.offsets
 
 
 def _split(
@@ -180,8 +194,9 @@ def _split(
 
 
 def _diagnose(cluster: Cluster, description: GroupDescription, now_ms: int) -> Operation[Diagnosis]:
-    """Find what ``doctor`` finds of the group; nothing of one that is gone."""
-    if description.error is not None and description.error.code == codes.GROUP_ID_NOT_FOUND:
+    """Find what ``doctor`` finds of the group; nothing of one that is gone, or a share group."""
+    is_gone = description.error is not None and description.error.code == codes.GROUP_ID_NOT_FOUND
+    if is_gone or description.type == TYPE_SHARE:
         return Diagnosis([], 0, 0, False, [])
     group, kind = description.group, description.type
     options = DoctorOptions(now_ms, WITHIN_MS, False, lambda _name: None)

@@ -13,16 +13,16 @@ from kgtool.changes.journal.change import make_id, user_and_host
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
-from kgtool.model import ItemError, Target
-from kgtool.protocol import codes
+from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import moment
 
 
 class PlanResult(NamedTuple):
     """A plan, the groups that were read for it, and its warnings.
 
-    ``missing``: named groups that do not exist; ``failed``: groups that could not be read;
-    ``skew``: a difference of this machine's clock from the log's, if there is one;
+    ``missing``: named groups that do not exist, or can't be judged; ``failed``: groups that could
+    not be read; ``skew``: a difference of this machine's clock from the log's, if there is one;
     ``obstacles``: why brokers can't apply it.
     """
 
@@ -60,31 +60,43 @@ def make_plan(
     found = yield from survey(cluster, groups, kinds, now_ms, since_ms, times_of)
     items, left_out = decide_all(found.groups, criteria, now_ms)
     reasons = yield from obstacles(cluster, found, items)
+    missing = yield from _missing(cluster, selection.get("groups") or (), found.groups)
     given = {**selection, **criteria.given}
     header = make_header(cluster.cluster_id, "cluster", given, now_ms, token, found.newest_ms)
     return PlanResult(
         CleanupPlan(header, items, left_out),
         found.groups,
-        _missing(selection.get("groups") or (), found.groups),
+        missing,
         _failed(found.groups),
         clock_skew(found.newest_ms, now_ms, idle=criteria.idle_ms is not None),
         [f"This plan can't be applied: {reason}" for reason in reasons],
     )
 
 
-def _missing(named: Sequence[str], looked_at: Sequence[GroupFacts]) -> list[ItemError]:
+def _missing(
+    cluster: Cluster, named: Sequence[str], looked_at: Sequence[GroupFacts]
+) -> Operation[list[ItemError]]:
     known = {facts.description.group for facts in looked_at}
-    return [
-        ItemError(
-            Target(group=group),
-            codes.GROUP_ID_NOT_FOUND,
-            "GROUP_ID_NOT_FOUND",
-            f"Group {group} not found, or it is a share or streams group.",
-            "cleanup goes by the age of commits: kgtool delete takes groups of every type.",
-        )
-        for group in named
-        if group not in known
-    ]
+    absent = [group for group in named if group not in known]
+    described = (yield from describe_with_type(cluster, absent)) if absent else []
+    return [one.error or _not_judged(one) for one in described]
+
+
+_UNJUDGED = {
+    "share": "is a share group: brokers keep no time of its last use, so its age is unknown.",
+    "streams": "is a streams group, and cleanup leaves those alone.",
+}
+
+
+def _not_judged(description: GroupDescription) -> ItemError:
+    why = _UNJUDGED.get(description.type or "", "does not meet the other conditions.")
+    return ItemError(
+        Target(group=description.group),
+        None,
+        "WRONG_GROUP_TYPE" if description.type in _UNJUDGED else "NO_MATCH",
+        f"Group '{description.group}' {why}",
+        "kgtool delete takes Empty groups of every type.",
+    )
 
 
 def _failed(groups: Sequence[GroupFacts]) -> list[ItemError]:

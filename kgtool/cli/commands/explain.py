@@ -292,11 +292,14 @@ def _verdict(error: ItemError | None) -> str:
 
 
 def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
+    is_share = found.description.type == r.TYPE_SHARE
+    kind = "start" if is_share else "committed"
     if not found.committed:
-        if found.description.type == "share":
-            return "It has start offsets, which do not expire: kgtool describe shows them.\n"
-        return "It has no committed offsets.\n" if found.exists and found.is_read else ""
+        return f"It has no {kind} offsets.\n" if found.exists and found.is_read else ""
     rows = [offset_row(found, partition) for partition in found.committed]
+    if is_share:
+        shown = _section("Start offsets", _table(EXPLAIN_OFFSET[:3], rows, width))
+        return f"{shown}They do not expire: brokers never clean up share groups.\n"
     lines = expiry_of.explain_rules([found.broker])
     lines += [f"- {line}" for line in _reasons(found)]
     if _loses_at_once(found, now_ms):

@@ -191,3 +191,22 @@ def test_backup_diff_and_restore(kgtool: Kgtool, share: Share, tmp_path: Path) -
     rows = results(kgtool("describe", copy, "-o", "json"))
     assert [(row["type"], row["start_offset"]) for row in rows] == [("share", 0)] * 2
     assert kgtool("delete", copy, "--yes").status == 0
+
+
+def test_what_can_be_told_of_it(
+    kafka: Sandbox, kgtool: Kgtool, share: Share, tmp_path: Path
+) -> None:
+    """``explain`` shows the start offsets; ``cleanup`` says why it can't judge the group's age."""
+    share.leave()
+    told = kgtool("explain", share.name, "-o", "json")
+    (row,) = results(told)
+    assert told.json["errors"] == [] == row["findings"]
+    seen = {(one["topic"], one["partition"]): one["current_offset"] for one in row["offsets"]}
+    assert seen == share.starts()
+    assert {(one["rule"], one["expires_at_ms"]) for one in row["offsets"]} == {("share", None)}
+    text = kgtool("explain", share.name)
+    assert (text.status, "They do not expire" in text.out) == (0, True)
+    plan = ("cleanup", "plan", "--group", share.name, "--idle", "1m")
+    refused = kgtool(*plan, "--out", str(tmp_path / "plan.json"))
+    assert (refused.status, (tmp_path / "plan.json").exists()) == (1, False)
+    assert "is a share group: brokers keep no time of its last use" in refused.err
