@@ -66,6 +66,7 @@ def _tables(folded: FoldedLog) -> Tables:
     yield "removals", removals_table
     yield "removal_counts", totals.removal_counts(removals_table)
     yield "early_removals", removals.early_removals(folded, explained)
+    yield "removal_moments", removals.moments(folded, explained)
     overdue_table = overdue.table(folded, live_table)
     yield "overdue", overdue_table
     yield "overdue_counts", totals.overdue_counts(folded.partition, overdue_table)

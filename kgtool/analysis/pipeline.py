@@ -307,9 +307,10 @@ class Analysis:
         """The engine once it has the tables, and what made it fold once more."""
         self.engine.fold(self.plan)  # the plan reads the inputs first
         ages = removals.shared_ages(self.engine.collect("early_removals"))
-        if ages:
+        checks = removals.certain_checks(self.engine.collect("removal_moments"))
+        if ages or checks:
             doubtful = tuple(sorted(each.age_ms for each in ages))
-            self.engine.fold(self.plan._replace(doubtful_ages_ms=doubtful))
+            self.engine.fold(self.plan._replace(doubtful_ages_ms=doubtful, checks_ms=checks))
         self.engine.forget_records()
         return self.engine, ages
 

@@ -26,7 +26,16 @@ from typing import NamedTuple
 from kgtool.records import Record
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.doubts import INTERVAL_MS, RACE_MS, Checks, Early, explained_until_ms
+from kgtool.retention.doubts import (
+    INTERVAL_MS,
+    RACE_MS,
+    Checks,
+    Early,
+    Moment,
+    Spans,
+    certain_checks,
+    explained_until_ms,
+)
 from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.history import Entry, History, Key, LiveOffset, Stored
 from kgtool.retention.rules import RuleSet, group_may_go
@@ -70,7 +79,7 @@ def audit(
 ) -> list[Removal]:
     """Return every offset's and group's tombstone, by partition and offset of the log."""
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
-    removals: list[Removal] = []
+    parts = []
     for _, partition in groupby(ordered, key=lambda entry: entry.partition):
         history, futures = History(rules, retention_ms), dict[str, list[_Future]]()
         writes = [
@@ -78,8 +87,26 @@ def audit(
             for _, write in groupby(partition, key=lambda entry: entry.timestamp_ms)
             for rows in _Write(history, list(write), interval_ms, futures).explain()
         ]
+        parts.append(writes)
+    found = _all_decided(parts, rules, interval_ms, ())
+    if rules.new_coordinator:
+        return found
+    moments = (
+        Moment(row.removed_at_ms, row.topic, row.cause)
+        for row in found
+        if row.topic is not None and row.stored is not None
+    )
+    checks = certain_checks(moments)
+    return _all_decided(parts, rules, interval_ms, checks) if checks else found
+
+
+def _all_decided(
+    parts: list[list[list[_Row]]], rules: RuleSet, interval_ms: int, anywhere: Spans
+) -> list[Removal]:
+    removals: list[Removal] = []
+    for writes in parts:
         certain = chain.from_iterable(_certain(rows, interval_ms) for rows in writes)
-        checks = Checks(rules, interval_ms, list(certain))
+        checks = Checks(rules, interval_ms, list(certain), anywhere)
         found = [_decided(rows, checks, interval_ms) for rows in writes]
         if not rules.new_coordinator:
             _doubt_raced(writes, found)
@@ -168,7 +195,8 @@ def _decided(rows: list[_Row], checks: Checks, interval_ms: int) -> list[Removal
         rows, unsure = [row for row, _ in decided], any(doubt for _, doubt in decided)
     latest = _latest(*(row.removal.expires_at_ms for row in rows if row.removal.topic is not None))
     rows = [_redated(row, latest) for row in rows]
-    unsure = unsure or any(row.is_late(interval_ms) for row in rows)
+    if not checks.is_at(rows[0].removal.removed_at_ms):
+        unsure = unsure or any(row.is_late(interval_ms) for row in rows)
     by_hand = any(row.removal.cause == r.CAUSE_EXPLICIT for row in rows)
     if not by_hand and not unsure:
         return [row.removal for row in rows]

@@ -10,6 +10,11 @@ rebalance ends with a new generation, mostly after ``group.initial.rebalance.del
 Likewise the topics that a static member came back without go after a load (``Group.until_load``),
 by any broker. The new coordinator's checks have no such phase, so that nothing tells them apart.
 
+The Scala coordinator's check goes through all groups of the broker at once
+(``GroupMetadataManager.cleanupExpiredOffsets``), so its removals in all log partitions come within
+some milliseconds of each other. A write in doubt among them is the check's too, unless a deletion
+is among them, or all are of one topic, which may have been deleted.
+
 *Late.* A removal comes within one check interval after it is due. A later one is a sign of brokers
 that stood still, or of a retention that changed, unless a move of the coordinator or the end of a
 rebalance shortly before explains it. Without that nobody can say whether it is a check's. A group
@@ -24,7 +29,7 @@ other has written those of the offsets. Then which of them removed the group is 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kgtool.retention import rules as r
@@ -38,6 +43,8 @@ _SOON_MS = 10_000
 _PHASE_MS = 10
 RACE_MS = 5_000
 """How long after the group's tombstone those of its offsets may come, if two threads clean up."""
+_APART_MS = 20
+"""How far apart two writes of one check may be."""
 _CHECKS = 100
 """The clock of the checks is compared over this many of them: it drifts against the time."""
 
@@ -76,12 +83,49 @@ class Early(NamedTuple):
     """Whether its topic was protected only until a load, which a log need not show."""
 
 
-class Checks:
-    """When the brokers' checks certainly removed something in one partition of the log."""
+Spans = tuple[tuple[int, int], ...]
+"""(first, last) ms of checks, in the order of time."""
 
-    def __init__(self, rules: r.RuleSet, interval_ms: int, certain_ms: Sequence[int]) -> None:
-        self._rules, self._interval_ms = rules, interval_ms
+
+class Moment(NamedTuple):
+    """When offsets of a topic were removed."""
+
+    at_ms: int
+    topic: str
+    cause: str | None
+    """One of expired, explicit; None: in doubt."""
+
+
+def certain_checks(moments: Iterable[Moment]) -> Spans:
+    """The checks of the Scala coordinator among the removals of all log partitions."""
+    found, run = [], list[Moment]()
+    for moment in [*sorted(moments, key=lambda each: each.at_ms), None]:
+        if run and (moment is None or moment.at_ms - run[-1].at_ms > _APART_MS):
+            causes, topics = {each.cause for each in run}, {each.topic for each in run}
+            if causes == {None, r.CAUSE_EXPIRED} and len(topics) > 1:
+                found.append((run[0].at_ms, run[-1].at_ms))
+            run = []
+        if moment is not None:
+            run.append(moment)
+    return tuple(found)
+
+
+class Checks:
+    """When the brokers' checks certainly removed something in one partition of the log.
+
+    :param anywhere: of the Scala coordinator: ``certain_checks`` of all partitions.
+    """
+
+    def __init__(
+        self, rules: r.RuleSet, interval_ms: int, certain_ms: Sequence[int], anywhere: Spans = ()
+    ) -> None:
+        self._rules, self._interval_ms, self._anywhere = rules, interval_ms, anywhere
         self._certain = sorted(certain_ms)
+
+    def is_at(self, at_ms: int) -> bool:
+        """Whether a check was at work then."""
+        place = bisect_right(self._anywhere, (at_ms, r.MAX_TIMESTAMP_MS)) - 1
+        return place >= 0 and at_ms <= self._anywhere[place][1]
 
     def cause(self, removal: Early) -> str | None:
         """``expired``, ``explicit``, or None where it can't be known."""
@@ -93,6 +137,7 @@ class Checks:
         if not any(bug is not False for bug in bugs):
             return r.CAUSE_EXPLICIT
         agrees = None if rules.new_coordinator else self._agrees(removal.at_ms)
+        agrees = self.is_at(removal.at_ms) or agrees
         if agrees is None and in_rebalance and rules.rebalancing_is_stable is not False:
             agrees = True if after is not None and after <= _SOON_MS else None
         if agrees is None:

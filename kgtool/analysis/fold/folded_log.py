@@ -23,6 +23,7 @@ from kgtool.analysis.fold.offset_history import OffsetHistory, build_history
 from kgtool.analysis.fold.unknown import Listed, Unknown
 from kgtool.analysis.input.broker_settings import Scenario
 from kgtool.retention import rules as r
+from kgtool.retention.doubts import Spans
 from kgtool.retention.rules import RuleSet
 
 
@@ -81,6 +82,8 @@ class FoldPlan(NamedTuple):
     """(until when, rules) of the brokers before those with ``rules``, in the order of time."""
     hold_ms: tuple[int, int] = (NONE, MAX)
     """From when until when ``rules`` hold."""
+    checks_ms: Spans = ()
+    """``doubts.certain_checks`` of all log partitions."""
     doubtful_ages_ms: tuple[int, ...] = ()
     """Ages at which so many offsets were removed before their time that the brokers' retention may
     have been that."""

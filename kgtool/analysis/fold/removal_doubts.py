@@ -57,7 +57,7 @@ def _until_load(folded: FoldedLog, removed: Removed) -> Bools:
 def causes(folded: FoldedLog, removed: Removed, certain_ms: Ints, places: Ints) -> list[str | None]:
     """The causes of these of the removals, which came early."""
     plan, states = folded.plan, folded.states
-    checks = Checks(plan.rules, plan.interval_ms, certain_ms.tolist())
+    checks = Checks(plan.rules, plan.interval_ms, certain_ms.tolist(), plan.checks_ms)
     records, order, columns = _rebalances(folded)
     group, at_ms, state = (each[places] for each in (removed.group, removed.at_ms, removed.state))
     found = following(*columns, group, removed.position[places])
@@ -85,6 +85,13 @@ def _rebalances(folded: FoldedLog) -> tuple[GroupRecords, Ints, tuple[Ints, Ints
     some = np.flatnonzero(records.key_type == GROUP_METADATA)
     order = some[np.lexsort((records.log_offset[some], records.group[some]))]
     return records, order, (records.group[order], records.log_offset[order])
+
+
+def in_check(folded: FoldedLog, removed: Removed) -> Bools:
+    """Which came while a check was certainly at work."""
+    spans = np.array([(NONE, NONE), *folded.plan.checks_ms], dtype=np.int64)
+    place = np.searchsorted(spans[:, 0], removed.at_ms, side="right") - 1
+    return np.asarray(removed.at_ms <= spans[np.maximum(place, 0), 1], dtype=np.bool_)
 
 
 def late(folded: FoldedLog, removed: Removed, expires_ms: Ints) -> Bools:

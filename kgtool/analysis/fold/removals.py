@@ -15,7 +15,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
-from kgtool.analysis.fold.removal_doubts import EARLY_RULES, Removed, causes, early, late
+from kgtool.analysis.fold.removal_doubts import EARLY_RULES, Removed, causes, early, in_check, late
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import RACE_MS, explained_until_ms
 
@@ -41,6 +41,8 @@ class Removals(NamedTuple):
     """Of an offset that was stored: index into ``rules.RULES``; else -1."""
     stored: Ints
     """Index into ``Log.offsets`` of an offset that was stored; else -1."""
+    doubtful: Bools
+    """Which the same log may explain, if another partition of it shows a check at that time."""
 
     @property
     def of_group(self) -> Bools:
@@ -81,6 +83,7 @@ def _explain_removals(folded: FoldedLog) -> Removals:
         offsets_left=np.full(size, NONE),
         rule=np.full(size, -1),
         stored=np.concatenate([past.stored[lost], no_key]),
+        doubtful=np.zeros(size, dtype=np.bool_),
     )
     found = found.only(np.lexsort((found.position, found.group)))
     if not size:
@@ -169,15 +172,21 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     by_check = (cause == EXPIRED) | (cause == GROUP_EMPTY)
     # Clocks of two coordinators may differ by more than the time between their records.
     expires = np.where(by_check, np.minimum(expires, found.at_ms), expires)
-    unsure = (by_check & offsets & late(folded, removed, expires)) | doubtful
+    too_late = late(folded, removed, expires) & ~in_check(folded, removed)
+    unsure = (by_check & offsets & too_late) | doubtful
     # A check removes nothing that is not due, so all of one write has one cause.
     by_hand = by_check & any_of(write, cause == EXPLICIT)
     cause = np.where(by_check & any_of(write, unsure), -1, cause)
     cause = np.where(by_hand, EXPLICIT, cause)
+    in_doubt = offsets & (cause == -1) & (found.stored >= 0)
     cause = np.where(_raced(folded, found, left) & (cause == EXPLICIT), -1, cause)
     gone = by_check & (cause != GROUP_EMPTY) & of_group
     return found._replace(
-        cause=cause, expires_ms=np.where(gone, NONE, expires), offsets_left=left, rule=rule
+        cause=cause,
+        expires_ms=np.where(gone, NONE, expires),
+        offsets_left=left,
+        rule=rule,
+        doubtful=in_doubt,
     )
 
 

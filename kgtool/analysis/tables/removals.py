@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, codes, decode_texts, extreme, ints
 from kgtool.analysis.fold.folded_log import FoldedLog
-from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
+from kgtool.analysis.fold.removals import CAUSES, EXPIRED, EXPLICIT, Removals
+from kgtool.retention import doubts
+from kgtool.retention.doubts import Spans
 from kgtool.retention.rules import RULES
 
 FEWEST, MOMENTS = 10, 3
@@ -64,6 +67,39 @@ def early_removals(folded: FoldedLog, found: Removals) -> Any:
             "least": extreme(size, code, age, least=True),
             "last": extreme(size, code, at_ms),
         }
+    )
+
+
+def moments(folded: FoldedLog, found: Removals) -> Any:
+    """Times and topics of what was removed, for ``certain_checks``: no rows by the new coordinator.
+
+    ``cause``: 0 expired, 3 explicit, -1 in doubt.
+    """
+    told = found.doubtful | (found.cause == EXPIRED) | (found.cause == EXPLICIT)
+    told &= (found.stored >= 0) & (not folded.plan.rules.new_coordinator)
+    at_ms, cause, topic = (
+        found.at_ms[told],
+        found.cause[told],
+        folded.log.keys.topic[found.key[told]],
+    )
+    _, first = np.unique(codes(at_ms, cause, topic), return_index=True)
+    return pa.table(
+        {
+            "at_ms": at_ms[first],
+            "topic": decode_texts(topic[first], folded.log.topics).cast(pa.string()),
+            "cause": cause[first],
+        }
+    )
+
+
+def certain_checks(parts: Any) -> Spans:
+    """``doubts.certain_checks`` of the moments of all partitions; () if nothing is in doubt."""
+    if not pc.any(pc.equal(parts["cause"], -1)).as_py():
+        return ()
+    columns = (parts[name].to_pylist() for name in parts.column_names)
+    return doubts.certain_checks(
+        doubts.Moment(at, topic, None if cause < 0 else CAUSES[cause])
+        for at, topic, cause in zip(*columns, strict=True)
     )
 
 
