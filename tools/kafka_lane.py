@@ -21,7 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from kgtool.sandbox.cluster import Sandbox  # noqa: E402 - the path above makes it importable
 from kgtool.sandbox.install.download import find_ivy, ivy_command  # noqa: E402
-from kgtool.sandbox.install.jars import VERSIONS, Pin  # noqa: E402
+from kgtool.sandbox.install.jars import VERSIONS  # noqa: E402
+from kgtool.sandbox.install.pin import Pin  # noqa: E402
 from tests.support import clients  # noqa: E402
 
 KAFKAS = ("2.1.1", "2.4.1", "2.8.2", "3.3.2", "3.9.1", "4.1.1", "4.3.1", "4.4.0")

@@ -6,14 +6,22 @@ An item that an answer leaves out is unknown: it is not absent, and no broker se
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgtool.client.ops import ANY, Operation
 from kgtool.errors import BrokerError, IncompleteAnswer, KgError, WrongCluster
 from kgtool.protocol.codes import broker_error
 
 if TYPE_CHECKING:
-    from kgtool.client.cluster import Cluster
+    from kgtool.model import Broker
+
+
+class Known(Protocol):
+    """What answers are compared with: a ``Cluster``."""
+
+    brokers: dict[int, Broker]
+    cluster_id: str | None
+
 
 T = TypeVar("T")
 
@@ -33,13 +41,13 @@ def left_out(request: Any, what: str) -> KgError:
     return error.after_sending()
 
 
-def refused(cluster: Cluster, broker: int, request: Any, reply: Any) -> BrokerError:
+def refused(cluster: Known, broker: int, request: Any, reply: Any) -> BrokerError:
     """Return the error of an answer as a whole; it names the broker and the request."""
     plain = broker_error(reply.error_code, getattr(reply, "error_message", None))
     return named(cluster, broker, [request.NAME], plain)
 
 
-def other_cluster(cluster: Cluster, reply: Any) -> WrongCluster | None:
+def other_cluster(cluster: Known, reply: Any) -> WrongCluster | None:
     """Return the error of Metadata of another cluster than all answers so far.
 
     Addresses may lead to two clusters, or a name to another one after a while; plans and journals
@@ -54,9 +62,7 @@ def other_cluster(cluster: Cluster, reply: Any) -> WrongCluster | None:
     )
 
 
-def named(
-    cluster: Cluster, broker: int, requests: Iterable[str], error: BrokerError
-) -> BrokerError:
+def named(cluster: Known, broker: int, requests: Iterable[str], error: BrokerError) -> BrokerError:
     """Add to an error which broker answers which requests with it."""
     asked = " and ".join(sorted(requests))
     said = f"{peer_of(cluster, broker)} answers {asked} with {error.name}: {error.message}"
@@ -77,7 +83,7 @@ def noting(operation: Operation[T], requests: set[str]) -> Operation[T]:
         value = yield step
 
 
-def peer_of(cluster: Cluster, broker: int) -> str:
+def peer_of(cluster: Known, broker: int) -> str:
     """Return a broker's address, for messages."""
     known = cluster.brokers.get(broker)
     if known is not None:

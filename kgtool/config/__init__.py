@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kgtool.config.paths import contexts_file
 from kgtool.config.properties import Properties, read_properties
 from kgtool.errors import ConfigError, UsageError
 
@@ -183,15 +184,6 @@ def _profile(name: str | None, servers: str | None, command_config: str | None) 
     known = load()
     chosen = name or known.current
     return None if chosen is None else known.get(chosen)
-
-
-def contexts_file() -> str:
-    """Return the path of the profiles: ``~/.config/kgtool/contexts.toml``."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    # The XDG specification says that relative values are to be ignored.
-    if not base.startswith("/"):
-        base = os.path.expanduser("~/.config")  # noqa: PTH111 - pathlib costs start-up time
-    return f"{base}/kgtool/contexts.toml"
 
 
 def _resolve(

@@ -34,7 +34,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kgtool.config import contexts_file
+from kgtool.config.paths import contexts_file
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError, UsageError, WrongCluster
 from kgtool.held import hold

@@ -11,6 +11,7 @@ import pytest
 
 from kgtool import GroupAdmin, TopicPartition
 from kgtool.config import contexts
+from kgtool.config.paths import contexts_file
 from kgtool.errors import ConfigError, KgError
 from kgtool.queries.offsets import adaptive_batches
 from kgtool.sandbox.cluster import Sandbox
@@ -410,7 +411,7 @@ def test_a_policy_that_is_not_there(world: World) -> None:
 
 def test_protected_is_true_or_false(world: World) -> None:
     world.context("--protected")
-    place = Path(contexts.contexts_file())
+    place = Path(contexts_file())
     place.write_text(place.read_text().replace("protected = true", 'protected = "yes"'))
     with pytest.raises(ConfigError, match="neither true nor false"):
         contexts.load()

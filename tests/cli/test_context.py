@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.config import contexts_file
 from kgtool.config.contexts import load
+from kgtool.config.paths import contexts_file
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.cli.pseudo import Terminal

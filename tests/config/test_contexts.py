@@ -11,9 +11,10 @@ from types import ModuleType
 
 import pytest
 
-from kgtool.config import Settings, contexts_file, has_cluster, settings
+from kgtool.config import Settings, has_cluster, settings
 from kgtool.config.contexts import Context, load, pin, put, remove, use
 from kgtool.config.logins import PasswordLogin, Secret
+from kgtool.config.paths import contexts_file
 from kgtool.errors import ConfigError, WrongCluster
 
 SCRAM = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}

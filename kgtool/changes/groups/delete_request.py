@@ -24,7 +24,7 @@ from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.groups.list import listed_on
+from kgtool.queries.groups.listings import listed_on
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_on
 from kgtool.text import counted
 

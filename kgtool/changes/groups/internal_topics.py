@@ -19,7 +19,7 @@ from kgtool.model import InternalTopic, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_topics as api
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.groups.list import list_once
+from kgtool.queries.groups.listings import list_once
 from kgtool.queries.groups.topology import Topology, describe_topologies
 
 Found = dict[str, "tuple[InternalTopic, ...] | KgError"]

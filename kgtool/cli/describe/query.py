@@ -176,7 +176,7 @@ def _refuse_topology(session: Session, output: Output, chosen: Chosen, show: Sho
 
 def _members_or_state(session: Session, chosen: Chosen, view: View, show: Show) -> None:
     from kgtool.queries.groups.describe import describe_groups
-    from kgtool.queries.groups.list import mark_unlisted
+    from kgtool.queries.groups.listings import mark_unlisted
 
     described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
     for group in session.run(mark_unlisted(described, chosen.kinds)):

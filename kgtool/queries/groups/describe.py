@@ -34,7 +34,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.protocol.schema import Struct
 from kgtool.queries.cluster.coordinators import explain_absence
 from kgtool.queries.cluster.offsets_partition import TOPIC
-from kgtool.queries.groups.list import list_once
+from kgtool.queries.groups.listings import list_once
 from kgtool.records.subscription import decode_assignment, subscribed_topics
 from kgtool.text import listed, shell_word
 

@@ -11,7 +11,7 @@ from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupOffsets, ItemError, OffsetRow, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.queries.groups.describe import describe_groups, is_subscribed
-from kgtool.queries.groups.list import mark_unlisted
+from kgtool.queries.groups.listings import mark_unlisted
 from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import NONE_LEFT, LogEnds, lag, offset_row, status

@@ -18,7 +18,7 @@ from kgtool.errors import SandboxError
 from kgtool.sandbox.install.java import find_java
 
 if TYPE_CHECKING:
-    from kgtool.sandbox.install.jars import Pin
+    from kgtool.sandbox.install.pin import Pin
     from kgtool.sandbox.reporter import Reporter
 
 STALL_S = 120.0

@@ -15,9 +15,9 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from kgtool.errors import SandboxError, UsageError
+from kgtool.sandbox.install.pin import Pin
 from kgtool.sandbox.paths import cache_root, locked, make_dir
 from kgtool.sandbox.reporter import QUIET, Reporter
 
@@ -25,22 +25,6 @@ VERSIONS = ("4.4.0", "4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
 TEST_VERSIONS = ("2.1.1", "2.4.1", "2.8.2", "3.3.2", "4.1.1", "4.3.1-tests")
 """Only for tests: older versions, and Kafka's own tests."""
-
-
-class Pin(NamedTuple):
-    """One jar as it must be: SHA-256 (hex), bytes, Maven coordinates."""
-
-    sha256: str
-    size: int
-    group: str
-    artifact: str
-    revision: str
-    classifier: str = ""
-
-    @property
-    def file_name(self) -> str:
-        """The name in Maven's repository layout."""
-        return "-".join(filter(None, (self.artifact, self.revision, self.classifier))) + ".jar"
 
 
 @functools.cache
