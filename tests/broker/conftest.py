@@ -33,12 +33,15 @@ def cluster(request: pytest.FixtureRequest) -> Sandbox:
 
 
 @pytest.fixture
-def kgtool(
-    cluster: Sandbox,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    """Runs kgtool on ``cluster``, with a journal of its own."""
+def journaled(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Sandbox], Kgtool]:
+    """Returns what runs kgtool on a broker, with a journal of its own."""
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", cluster.bootstrap, *argv)
+    return lambda kafka: lambda *argv: call(capsys, "--bootstrap-server", kafka.bootstrap, *argv)
+
+
+@pytest.fixture
+def kgtool(cluster: Sandbox, journaled: Callable[[Sandbox], Kgtool]) -> Kgtool:
+    """Runs kgtool on ``cluster``."""
+    return journaled(cluster)

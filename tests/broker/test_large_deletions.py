@@ -12,7 +12,8 @@ import pytest
 from kgtool.changes.offsets import batches
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Sandbox
-from tests.cli.run import Result, call
+from tests.broker.conftest import Kgtool
+from tests.cli.run import Result
 from tests.support import brokers, clients
 
 BATCH = 20_000
@@ -33,14 +34,8 @@ def topic(small: Sandbox) -> str:
 
 
 @pytest.fixture
-def kgtool(
-    small: Sandbox,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Result]:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", small.bootstrap, *argv)
+def kgtool(small: Sandbox, journaled: Callable[[Sandbox], Kgtool]) -> Kgtool:
+    return journaled(small)
 
 
 def commit(cluster: Sandbox, group: str, topic: str, partitions: int) -> None:

@@ -25,13 +25,6 @@ SLOW = {"session_timeout_ms": 300_000, "heartbeat_interval_ms": 60_000}
 """Who doesn't beat for a minute doesn't notice either that he was removed."""
 
 
-@pytest.fixture(params=["4.3.1", "3.9.1"])
-def cluster(request: pytest.FixtureRequest) -> Sandbox:
-    name = {"4.3.1": "kafka", "3.9.1": "kafka_391"}[request.param]
-    found: Sandbox = request.getfixturevalue(name)
-    return found
-
-
 class Scene:
     def __init__(self, cluster: Sandbox, journal: Path) -> None:
         self.cluster = cluster

@@ -16,7 +16,8 @@ from kgtool import GroupAdmin
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Sandbox
-from tests.cli.run import Result, call
+from tests.broker.conftest import Kgtool
+from tests.cli.run import Result
 from tests.support import clients
 from tests.support.doctor import rows_of
 
@@ -25,7 +26,6 @@ NAMES = [f"team-{number}" for number in range(6)]
 LOST = sorted(n for n in NAMES if offsets_partition(n, BEFORE) != offsets_partition(n, AFTER))
 KEPT = sorted(set(NAMES) - set(LOST))
 UNKNOWN = "UNKNOWN_TO_COORDINATOR"
-Kgtool = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +50,8 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def kgtool(
-    raised: Sandbox,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", raised.bootstrap, *argv)
+def kgtool(raised: Sandbox, journaled: Callable[[Sandbox], Kgtool]) -> Kgtool:
+    return journaled(raised)
 
 
 def lost_in(result: Result) -> list[str]:

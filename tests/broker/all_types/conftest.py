@@ -12,6 +12,7 @@ import pytest
 
 from kgtool import GroupAdmin
 from kgtool.sandbox.cluster import Sandbox
+from tests.broker.conftest import Kgtool
 from tests.support import brokers, clients
 
 
@@ -23,6 +24,11 @@ def kafka(warm: Callable[[Sandbox], Sandbox]) -> Sandbox:
 @pytest.fixture(scope="session")
 def bootstrap(kafka: Sandbox) -> str:
     return kafka.bootstrap
+
+
+@pytest.fixture
+def kgtool(kafka: Sandbox, journaled: Callable[[Sandbox], Kgtool]) -> Kgtool:
+    return journaled(kafka)
 
 
 @pytest.fixture

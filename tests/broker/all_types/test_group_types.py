@@ -19,17 +19,11 @@ from kgtool.config import settings
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat as heartbeat
 from kgtool.sandbox.cluster import Sandbox
+from tests.broker.conftest import Kgtool
 from tests.cli import run
-from tests.cli.run import Result, call
+from tests.cli.run import Result
 from tests.support import clients
 from tests.support.streams import StreamsMember
-
-Kgtool = Callable[..., Result]
-
-
-@pytest.fixture
-def kgtool(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Kgtool:
-    return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 
 def rows(result: Result) -> list[dict[str, Any]]:

@@ -13,22 +13,9 @@ from kgtool.changes.groups.internal_topics import _own, owner
 from kgtool.cli.change import confirm
 from kgtool.client.cluster import Cluster, TopicInfo
 from kgtool.queries.groups.topology import Topology
-from tests.cli.run import Result, call
+from tests.broker.conftest import Kgtool
 from tests.support import clients
 from tests.support.streams import StreamsMember
-
-Kgtool = Callable[..., Result]
-
-
-@pytest.fixture
-def kgtool(
-    bootstrap: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 
 def own(app: str) -> tuple[str, str]:

@@ -10,10 +10,9 @@ import pytest
 from confluent_kafka import ShareConsumer
 
 from kgtool.sandbox.cluster import Sandbox
-from tests.cli.run import Result, call
+from tests.broker.conftest import Kgtool
+from tests.cli.run import Result
 from tests.support import brokers, clients
-
-Kgtool = Callable[..., Result]
 
 LOST_STATE = "share groups lose the delivery state after their start offsets"
 
@@ -22,17 +21,6 @@ LOST_STATE = "share groups lose the delivery state after their start offsets"
 def kafka(request: pytest.FixtureRequest, warm: Callable[[Sandbox], Sandbox]) -> Sandbox:
     name = {"4.3.1": "all-types"}.get(request.param, f"all-types-{request.param}")
     return warm(brokers.shared_broker(request.param, name=name))
-
-
-@pytest.fixture
-def kgtool(
-    bootstrap: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 
 class Share:
