@@ -11,13 +11,10 @@ import os
 import selectors
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kgtool.errors import ConnectFailed, ConnectionLost, KgError, NetworkError
 from kgtool.net.dns import SocketAddress
-
-if TYPE_CHECKING:
-    from kgtool.net.connection import Connection
 
 CHUNK = 1024 * 1024
 IN_PROGRESS = (0, 36, 115, 10035)
@@ -63,6 +60,22 @@ class Stream:
             pass
 
 
+class Owner(Protocol):
+    """What a socket tells of itself: a ``Connection``."""
+
+    def on_open(self, sock: TcpSocket) -> None:
+        """TCP is connected."""
+
+    def on_data(self, sock: TcpSocket, data: bytes | None) -> None:
+        """Take received bytes; None: only TLS records of its own, ``b""``: the peer closed it."""
+
+    def on_lost(self, sock: TcpSocket, error: KgError) -> None:
+        """The connection broke."""
+
+    def on_failed(self, sock: TcpSocket, error: KgError) -> None:
+        """TCP, TLS or the protocol failed."""
+
+
 class TcpSocket:
     """A socket that connects, and registers itself in the loop's selector.
 
@@ -76,7 +89,7 @@ class TcpSocket:
         peer: str,
         selector: selectors.BaseSelector,
         make_stream: Callable[[socket.socket], Stream],
-        owner: Connection,
+        owner: Owner,
     ) -> None:
         self.address = address
         self._peer = peer

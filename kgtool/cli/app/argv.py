@@ -180,7 +180,7 @@ def _long(word: str, known: Mapping[str, str]) -> str:
 
 def _advice(name: str, known: Mapping[str, str]) -> str:
     """Return the end of the refusal of an unknown option with one dash."""
-    from kgtool.cli.app.suggest import did_you_mean
+    from kgtool.cli.app.nearest import did_you_mean
 
     if len(name) == 1:
         return ": --help shows the options there are."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kgtool import timespec
 from kgtool.cli.app.argv import ACTIONS, NO, TAKES_VALUE, YES, CommandLine
-from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.cli.options.types import parse_topic
 from kgtool.errors import UsageError
 from kgtool.text import shell_word

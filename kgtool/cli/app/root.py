@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from kgtool.cli.app.argv import MAYBE, TAKES_VALUE, CommandLine, scan
+from kgtool.cli.app.nearest import COMMANDS_FOR, did_you_mean
 from kgtool.cli.app.overview import overview
-from kgtool.cli.app.suggest import COMMANDS_FOR, did_you_mean
 from kgtool.cli.commands import ALIASES, COMMANDS, NOUNS, SECTIONS
 from kgtool.cli.options.shared import connection_params, output_params
 from kgtool.errors import UsageError

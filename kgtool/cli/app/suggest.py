@@ -1,84 +1,21 @@
-"""Suggestions for typos: the nearest command, option, word, group or topic."""
+"""Click's own refusals, with the nearest command or option."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kgtool.cli.app.argv import ACTIONS, FORMATS
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.text import shell_word
 
 if TYPE_CHECKING:
     import click
 
-_OTHER_WORDS = {
-    "jsonl": "ndjson",
-    "format": "output",
-    "start": "up",
-    "stop": "down",
-    "get": "list",
-    "seek": "reset-offsets",
-    "rm": "delete",
-}
-"""Words of other tools: kubectl, rpk, kcl, docker."""
-COMMANDS_FOR = {
-    "members": "describe --members",
-    "member": "describe --members",
-    "state": "describe --state",
-    "offsets": "describe",
-    "offset": "describe",
-    "show": "describe",
-    "topics": "lag --by topic",
-    "topic": "lag --by topic",
-    "consumers": "describe --members",
-    "partitions": "lag --by partition",
-    "shift": "reset-offsets --shift-by",
-    "commits": "describe --expiry",
-    "status": "lag",
-    "health": "doctor",
-    "check": "doctor",
-    "expiry": "describe --expiry",
-    "log": "undo --list",
-    "journal": "undo --list",
-}
-"""Words that are typed as a command, and what shows or does it."""
 _FEW = 5
 """Commands that are named as those that have an option."""
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)")
 _NO_COMMAND = re.compile(r"No such command '([^']*)'")
-
-
-def did_you_mean(
-    word: str, known: Iterable[str], cutoff: float = 0.6, shown: Callable[[str], str] = str
-) -> str:
-    """Return the end of a sentence that names the nearest word; empty if none is near.
-
-    :param shown: writes the word, an option with its hyphens for example.
-
-    >>> did_you_mean("JSN", ["text", "json", "ndjson"]), did_you_mean("zebra", ["text"])
-    (' (did you mean json?)', '')
-    """
-    near = nearest(word, known, cutoff)
-    return "" if near is None else f" (did you mean {shown(near)}?)"
-
-
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the word that was probably meant; None if none is near.
-
-    >>> nearest("biling", ["billing", "payments"])
-    'billing'
-    """
-    from difflib import get_close_matches
-
-    names = {name.lower(): name for name in sorted(known)}
-    word = word.lower()
-    if (other := _OTHER_WORDS.get(word, "")) in names:
-        return names[other]
-    # A prefix comes first: reset is reset-offsets, although restore is nearer.
-    longer = [name for name in names if len(word) > 1 and name.startswith(f"{word}-")]
-    near = longer[:1] or get_close_matches(word, names, n=1, cutoff=cutoff)
-    return names[near[0]] if near else None
 
 
 def text(error: click.UsageError) -> str:

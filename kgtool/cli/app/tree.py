@@ -16,9 +16,9 @@ from kgtool.cli.app.argv import NO
 from kgtool.cli.app.help import example_lines, is_common, takes
 from kgtool.cli.app.kafka_form import kafka_form
 from kgtool.cli.app.kafka_refusals import STATES, TYPES
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.cli.app.overview import OWN_OPTIONS
 from kgtool.cli.app.root import root
-from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.commands import ALIASES, COMMANDS
 from kgtool.cli.commands.help import PAGES
 from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.cli.app.overview import full_overview, kafka_help, overview, safety_help
-from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.options.declare import declare
 from kgtool.errors import UsageError
 

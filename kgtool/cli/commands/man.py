@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import kgtool
-from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.cli.commands import COMMANDS
 from kgtool.cli.options.declare import declare
 from kgtool.errors import KgError, UsageError

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgtool.cli.app.suggest import nearest
+from kgtool.cli.app.nearest import nearest
 from kgtool.cli.commands import NOUNS
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Listing, Target

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import click
 
 from kgtool import timespec
-from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.errors import UsageError
 from kgtool.json_rows import LONGEST_NAME
 from kgtool.model import TopicSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from kgtool.cli.app.suggest import nearest
+from kgtool.cli.app.nearest import nearest
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError
 from kgtool.model import ItemError
