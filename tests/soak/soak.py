@@ -203,7 +203,8 @@ class Soak:
         now = self.state(case)
         struck = plan.struck if case.what != "disk full" else int(_is_full(run, journal, case))
         events = [Event(*each) for each in self._proxies.trace.pop(case.name, [])]
-        made = sorted(set(journal.glob("*.jsonl")) - known - happening.journals)
+        new = set(journal.glob("*.jsonl")) - known - happening.journals
+        made = sorted(new, key=lambda path: path.stat().st_mtime_ns)
         seen = Seen(
             case, run, struck, before, wanted, now, made, events, happening.foreign, happening.at
         )
