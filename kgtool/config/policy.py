@@ -44,7 +44,7 @@ _WORDS = """
 OLD_OPTIONS = frozenset(f"--{old}" for old, new in renamed.OPTIONS.items() if new in _WORDS.split())
 OPTIONS = frozenset(f"--{word}" for word in _WORDS.split()) | OLD_OPTIONS
 """Valid in ``forbid``: the options of the commands that change something, in both forms."""
-MCP_COMMANDS = ("cleanup", "undo", "recover", "delete-offsets", "reset-offsets")
+MCP_COMMANDS = ("cleanup", "undo", "recover", "retention", "delete-offsets", "reset-offsets")
 """Valid in ``mcp``: the changes that the MCP server offers."""
 
 

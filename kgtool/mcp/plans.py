@@ -19,6 +19,7 @@ from kgtool.timespec import time_ms
 
 KEPT_S = 15 * 60
 MOST = 100
+_RULES = "--rules"
 _LATER_MS = 2 * 10**12
 
 
@@ -110,8 +111,8 @@ def planning_words(name: str, given: Mapping[str, Any], words: list[str], file: 
 
     :raises UsageError: ``undo`` without the id of a change, ``recover`` with a relative time.
     """
-    if name == "cleanup":
-        return [*words, f"--out={file}"]
+    if name in ("cleanup", "retention"):
+        return [*with_rules(words, file.parent), f"--out={file}"]
     if name == "undo":
         journal = str(given["journal"])
         if journal == "last" or not journal.replace("-", "").isalnum() or journal[0] == "-":
@@ -121,6 +122,16 @@ def planning_words(name: str, given: Mapping[str, Any], words: list[str], file: 
     if name == "recover" and at is not None and time_ms(at, 0) != time_ms(at, _LATER_MS):
         raise UsageError("at takes a date or a date and time, not one that moves.")
     return words
+
+
+def with_rules(words: Sequence[str], folder: Path) -> list[str]:
+    """Return the words of a command; rules that are among them are in a file of the folder."""
+    rules = [word.partition("=")[2] for word in words if word.startswith(f"{_RULES}=")]
+    if not rules:
+        return list(words)
+    file = folder / "rules.toml"
+    file.write_text(rules[0], encoding="utf-8")
+    return [*(word for word in words if not word.startswith(f"{_RULES}=")), str(file)]
 
 
 def build_change(
@@ -137,11 +148,11 @@ def build_change(
     :param planned: its words.
     """
     words = tuple(planned)
-    if name == "cleanup":
+    if name in ("cleanup", "retention"):
         if not file.exists():
             return None
         text = file.read_text(encoding="utf-8")
-        return Change(("cleanup", "apply"), words, text) if document["results"] else None
+        return Change((name, "apply"), words, text) if document["results"] else None
     rows = planned_rows(document)
     if not rows:
         return None

@@ -33,6 +33,7 @@ from kgtool.mcp.plans import (
     parse,
     planned_rows,
     planning_words,
+    with_rules,
 )
 from kgtool.mcp.tools import APPLY, CHANGES, READS, REQUEST, Rights, Tool
 
@@ -74,7 +75,7 @@ class Service:
         """Run a tool; a refusal is a result, too."""
         try:
             if name in _READS:
-                return _result(await self._run(_READS[name].words(given)))
+                return await self._read(_READS[name].words(given))
             if name == REQUEST.name:
                 return _result(await self._run(tools.request_words(given)))
             if name.startswith("plan_"):
@@ -84,6 +85,10 @@ class Service:
             raise UsageError(f"There is no tool '{name}'.")
         except KgError as error:
             return _refusal(error)
+
+    async def _read(self, words: Sequence[str]) -> types.CallToolResult:
+        with tempfile.TemporaryDirectory(prefix="kgtool-mcp-") as folder:
+            return _result(await self._run(with_rules(words, Path(folder))))
 
     def _check(self, command: str, words: Sequence[str]) -> Rights:
         """Return the rights of now; a policy judges the words that the agent has chosen.

@@ -87,6 +87,11 @@ _MATCH = Param("match", "Groups whose name matches: * ? [a-z].", "texts")
 _EXCLUDE = Param("exclude", "But not groups whose name matches.", "texts")
 _TOPICS = Param("topic", "Topics or partitions: orders, or orders:0,1.", "texts")
 _ALL = Param("all_groups", "All consumer groups.", "flag")
+_RULES = Param(
+    "rules",
+    'TOML: [[groups]], match = "payments-*", retention = "90d"; the first match holds.',
+    is_required=True,
+)
 _STATE = Param("state", "Only groups in these states: Empty,Stable.")
 
 READS = (
@@ -156,6 +161,12 @@ READS = (
             Param("after", "Records from the offset on.", "number"),
         ),
     ),
+    Tool(
+        "retention",
+        "What a retention for each group, by rules, would do with each offset, and when.",
+        ("retention", "show"),
+        (_RULES,),
+    ),
     Tool("history", "The changes that kgtool made on this machine.", ("history",), ()),
 )
 """Tools that only read."""
@@ -196,6 +207,13 @@ CHANGES = (
             _TOPICS,
             Param("at", "What stood at this time: 2026-11-22T08:00:00Z."),
         ),
+    ),
+    Tool(
+        "retention",
+        "Plan to commit offsets again, or to remove them, as is due by rules of retention. "
+        f"{_PLANNED}",
+        ("retention", "plan"),
+        (_RULES,),
     ),
     Tool(
         "delete-offsets",

@@ -181,6 +181,35 @@ def test_what_is_gone_comes_back_in_two_steps(
     assert clients.committed(bootstrap, name) == {(topic, 0): 4}
 
 
+def test_a_retention_in_two_steps_and_undo(
+    talk: Call, group: tuple[str, str], bootstrap: str
+) -> None:
+    """The rules are text; what is due goes, and comes back; nothing is due: no plan."""
+    name, topic = group
+    rules = f'[[groups]]\nmatch = "{name}"\nretention = "1s"\n'
+    time.sleep(1.2)  # the last commit is older
+
+    async def ask(client: Client) -> None:
+        (row,) = (await said(client, "retention", rules=rules))["results"]
+        assert (row["group"], row["retention_ms"], row["action"]) == (name, 1000, "delete-group")
+        plan = await said(client, "plan_retention", rules=rules)
+        assert plan["plan_id"], plan
+        assert clients.committed(bootstrap, name) == {(topic, 0): 2}
+        done = await said(client, "apply", plan_id=plan["plan_id"])
+        assert done["exit_status"] == 0, done
+        assert name not in clients.group_ids(bootstrap)
+        (change,) = (await said(client, "history"))["results"]
+        back = await said(client, "plan_undo", journal=change["id"])
+        await said(client, "apply", plan_id=back["plan_id"])
+        nothing = await said(client, "plan_retention", rules=rules.replace('"1s"', '"6d"'))
+        assert (nothing["plan_id"], nothing["exit_status"]) == (None, 0)
+        wrong = await said(client, "plan_retention", rules="[[groups]]\nmatsch = 1\n")
+        assert (wrong["plan_id"], wrong["exit_status"]) == (None, 2)
+
+    talk(ask, 'mcp = ["retention", "undo"]')
+    assert clients.committed(bootstrap, name) == {(topic, 0): 2}
+
+
 def test_only_the_planned_rows_are_sent(
     talk: Call, group: tuple[str, str], bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
@@ -268,12 +297,15 @@ def test_every_argument_is_one_of_its_command(tool: tools.Tool) -> None:
     for word in words:
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), word)
-    known = {
+    known: dict[str, Any] = {
         name.lstrip("-").replace("-", "_"): option
         for option in command.params
         for name in option.opts
     }
     for param in tool.params:
+        if param.name == "rules":  # the text of what the command takes as a file
+            assert known["path"].metavar == "FILE"
+            continue
         option = known[param.name]
         assert (param.kind == "flag") == bool(getattr(option, "is_flag", False)), param
         assert param.kind != "texts" or option.multiple, param
