@@ -124,7 +124,8 @@ def _about(data: Mapping[str, Any]) -> str:
 def _verdict(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the head and the list of the findings."""
     worst = [finding for finding in found if finding["level"] != "good"]
-    head = f"{counted(len(worst), 'finding')}, the worst first" if worst else "Nothing is wrong"
+    order = ", the worst first" if len(worst) > 1 else ""
+    head = f"{counted(len(worst), 'finding')}{order}" if worst else "Nothing is wrong"
     items = (
         f'<li class="{finding["level"]}">{escape(finding["text"])}'
         + (f"<code>{escape(finding['command'])}</code>" if finding["command"] else "")

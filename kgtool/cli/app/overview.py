@@ -130,7 +130,8 @@ def overview() -> str:
             "  -b, --bootstrap-server HOST:PORT   or KGTOOL_BOOTSTRAP_SERVER, or a context",
             "  -o, --output FORMAT                text, json, ndjson, csv, yaml or name",
             "",
-            "Begin: kgtool sandbox up && kgtool sandbox seed && kgtool lag",
+            "Begin: export KGTOOL_BOOTSTRAP_SERVER=$(kgtool sandbox up)",
+            "       kgtool sandbox seed; kgtool lag",
             "More:  kgtool help all|COMMAND|safety|kafka, kgtool man COMMAND",
             "",
         )

@@ -129,7 +129,7 @@ def find_piles(facts: Facts) -> Iterator[Finding]:
 
 def _pile(facts: Facts, family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding:
     offsets = sum(row.current_offset is not None for found in groups for row in found.rows)
-    detail = f"{family}: {counted(len(groups), 'group')} without members, {offsets} offsets"
+    detail = f"{family}: {counted(len(groups), 'group')} without members, {offsets:,} offsets"
     # Nobody starts a generated name again; what is only alike may be a job that runs every day.
     steps = tuple(IDLE) if severity == WARNING else tuple(IDLE)[:1]
     times = [
