@@ -154,13 +154,15 @@ class Guard:
         from kgtool.changes.cleanup.facts import survey
 
         looked = survey(self._session.cluster, list(groups), {}, now_ms, now_ms - least)
-        items, unknown = decide_all(
-            self._session.run(looked).groups, Criteria(idle_ms=least), now_ms
-        )
+        found = self._session.run(looked).groups
+        items, unknown = decide_all(found, Criteria(idle_ms=least), now_ms)
         idle = {item.group for item in items}
-        why = {each.group: each.why for each in unknown}
+        why = {facts.description.group: "it was used" for facts in found}
+        why.update({each.group: each.why for each in unknown})
+        # Share groups have no such times, and those of streams groups are not looked up.
+        cause = "its last use can't be looked up"
         self._busy = self._busy or {}
-        self._busy.update({g: why.get(g, "it was used") for g in groups if g not in idle})
+        self._busy.update({g: why.get(g, cause) for g in groups if g not in idle})
 
     def admit_changes(self, changes: Sequence[GroupChange]) -> None:
         """Check what is about to be journaled and changed.
