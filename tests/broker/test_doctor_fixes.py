@@ -553,3 +553,29 @@ def test_a_transaction_that_is_decided(
         ready.wait_for_coordinators(cluster.state)
         clients.wait_for(lambda: not rows_of(call(capsys, *look)), "its end")
         assert clients.committed(at, "billing") == {("orders", 0): 7}
+
+
+def test_a_transaction_on_a_broker_that_lists_none(
+    kafka: Sandbox,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before 3.0: only its age tells; Kafka's tool of today ends it."""
+    monkeypatch.setattr(transactions, "SLACK_MS", 0)
+    config = {"transaction.max.timeout.ms": "1000"}
+    with Sandbox.start("unlisted", root=tmp_path, version="2.8.2", config=config) as cluster:
+        ready.wait_for_coordinators(cluster.state)
+        at = cluster.bootstrap
+        clients.produce(at, clients.create_topic(at, "orders"), 10)
+        clients.commit(at, "billing", {("orders", 0): 5})
+        hang(at, "billing", "orders")
+        time.sleep(2)
+        look = ("doctor", "--group", "billing", "-o", "json", "--bootstrap-server", at)
+        row = only_row(call(capsys, *look), "pending-transaction")
+        assert (row["severity"], "before 3.0" in row["message"]) == ("warning", True)
+        program, *words = shlex.split(row["fix"])
+        done = kafka.run_tool(program.removesuffix(".sh"), *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert rows_of(call(capsys, *look)) == []
+        assert clients.committed(at, "billing") == {("orders", 0): 5}

@@ -402,6 +402,32 @@ def test_a_transaction_that_nobody_ends() -> None:
 
 
 @pytest.mark.parametrize(
+    ("release", "age_ms", "severity", "words"),
+    [
+        ((2, 8), HOUR, "warning", "brokers before 3.0 do not say"),
+        ((2, 8), 600_000, "note", "can't be seen"),
+        ((3, 0), HOUR, "note", "can't be seen"),
+    ],
+)
+def test_a_broker_that_lists_no_transactions(
+    release: tuple[int, int], age_ms: int, severity: str, words: str
+) -> None:
+    """Before 3.0 only its age tells of a transaction that nobody ends."""
+    active = {NUMBER: (ActiveProducer(7, 4711, NOW - age_ms),)}
+    old = brokers(BrokerRules(r.RULES_2_4, release, 7 * DAY, 600_000))
+    given = Transactions((), active, {"paid": frozenset({7})}, False, 15 * 60_000)
+    said = found(PENDING, transactions=given, brokers=old)["pending-transaction"]
+    assert (said.severity, words in said.detail) == (severity, True), said.detail
+    assert (said.fix[:2] == ("kafka-transactions.sh", "abort")) == (severity == "warning")
+
+
+def test_a_broker_that_does_not_say_who_writes() -> None:
+    old = brokers(BrokerRules(r.RULES_2_4, (2, 7), 7 * DAY, 600_000))
+    said = found(PENDING, transactions=Transactions(), brokers=old)["pending-transaction"]
+    assert "brokers before 2.8 do not say by which producer" in said.detail
+
+
+@pytest.mark.parametrize(
     ("writer", "more"),
     [
         ((7, 600_000), {}),  # any client may take 15 minutes

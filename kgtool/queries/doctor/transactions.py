@@ -20,6 +20,8 @@ SLACK_MS = 30_000
 
 FORCE_TERMINATE = (4, 1)
 """The release whose ``kafka-transactions.sh`` has ``forceTerminateTransaction``."""
+DESCRIBES_PRODUCERS, LISTS = (2, 8), (3, 0)
+"""The releases whose brokers say who writes to a partition, and list their transactions."""
 
 
 def find_pending_transactions(facts: Facts) -> Iterator[Finding]:
@@ -37,6 +39,8 @@ def _worst(facts: Facts, found: GroupOffsets) -> Finding:
     if holders is None:  # any of them may be another application's
         ids = sorted(each.transactional_id for each in near)
         detail = ", and the log of __consumer_offsets, which tells by whom, can't be read"
+        if _oldest(facts) < DESCRIBES_PRODUCERS:
+            detail = "; brokers before 2.8 do not say by which producer"
         return _finding(found, NOTE, detail, {"open_in_partition": ids})
     hanging = [
         _hanging(facts, found, number, producer)
@@ -60,24 +64,23 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
         "start_offset": producer.start_offset,
         "longest_timeout_ms": known.longest_ms,
     }
+    abort = ("kafka-transactions.sh", "abort", "--topic", TOPIC, "--partition", str(number))
+    fix = (*abort, "--start-offset", str(producer.start_offset))
     if not known.is_complete:
         why = "its transaction can't be seen"
+        longest_ms = known.longest_ms
+        if _oldest(facts) < LISTS and longest_ms is not None and age > longest_ms + SLACK_MS:
+            detail = (
+                f" held by producer {producer.producer_id} for {span(age)}, longer than any "
+                "may be open; brokers before 3.0 do not say whether it is being completed"
+            )
+            return _finding(found, WARNING, detail, evidence, fix)
     elif known.longest_ms is None:
         why = "no coordinator knows the transaction, and transaction.max.timeout.ms is unknown"
     elif age <= known.longest_ms + SLACK_MS:
         why = "no coordinator knows the transaction yet"
     else:
         detail = f": hanging for {span(age)}, no coordinator knows the transaction"
-        fix = (
-            "kafka-transactions.sh",
-            "abort",
-            "--topic",
-            TOPIC,
-            "--partition",
-            str(number),
-            "--start-offset",
-            str(producer.start_offset),
-        )
         finding = _finding(found, PROBLEM, detail, evidence, fix)
         return finding._replace(instead=_markers(number, producer))
     detail = f" held by producer {producer.producer_id} for {span(age)}; {why}"
@@ -113,10 +116,15 @@ def _open(facts: Facts, found: GroupOffsets, transaction: Transaction) -> Findin
     if state != "Ongoing":  # decided: an abort here would tear a committed transaction apart
         detail += "; it is decided, its coordinator has to complete it"
         return _finding(found, WARNING, detail, evidence)
-    releases = [r.release for r in facts.brokers.rules.values() if isinstance(r, BrokerRules)]
-    can = bool(releases) and min(releases) >= FORCE_TERMINATE
     fix = ("kafka-transactions.sh", "forceTerminateTransaction", "--transactionalId", name)
+    can = _oldest(facts) >= FORCE_TERMINATE
     return _finding(found, WARNING, detail, evidence, fix if can else ())
+
+
+def _oldest(facts: Facts) -> tuple[int, ...]:
+    """Return the oldest release of the brokers, as far as they are known."""
+    releases = [r.release for r in facts.brokers.rules.values() if isinstance(r, BrokerRules)]
+    return min(releases, default=())
 
 
 def _finding(
