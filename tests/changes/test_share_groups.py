@@ -211,6 +211,23 @@ def test_what_is_set_between_journal_and_request_is_left_alone(world: World) -> 
 # Deletion, by topic
 
 
+def test_what_the_coordinator_did_not_keep_has_failed(world: World) -> None:
+    def answer(request: Any) -> Any:
+        if not isinstance(request, alter_share_group_offsets.Request):
+            return None
+        world.before = lambda _request: None
+        reply = world.answer(1, request)
+        world.groups["s"].offsets[T0] = _start(9)
+        return reply
+
+    world.before = answer
+    rows, _ = carry_out(world, reset(Strategy("to-latest"), TopicSpec("t")))
+    assert [(row.status, row.error and row.error.name) for row in rows] == [
+        ("failed", "NOT_VERIFIED"),
+        ("reset", None),
+    ]
+
+
 def test_a_topic_is_deleted_whole(world: World) -> None:
     rows, noted = carry_out(world, deletion(TopicSpec("t")))
     assert [(row.at, row.status) for row in rows] == [(T0, "deleted"), (T1, "deleted")]

@@ -1,4 +1,4 @@
-"""Each key of a policy, and protection, hold for share groups as for the others."""
+"""Each key of a policy holds for share and streams groups as for the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.share import get_starts, set_starts
+from tests.support.streams import StreamsMember
 
 Kgtool = Callable[..., Result]
 OFFSET = 4
@@ -24,7 +25,7 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "protected": Case('protected = ["share-*"]', "is protected (share-*)"),
+    "protected": Case('protected = ["s*-*"]', "is protected (s*-*)"),
     "max_groups": Case("max_groups = 1", "2 groups would be changed, the limit is 1"),
     "max_offsets": Case("max_offsets = 1", "2 offsets would be changed, the limit is 1"),
     "min_idle": Case('min_idle = "1s"', "idle for 1s (its last use can't be looked up)"),
@@ -41,19 +42,26 @@ CHANGES = {
 class World(NamedTuple):
     bootstrap: str
     topic: str
+    type: str
     groups: tuple[str, str]
 
     def starts(self) -> list[int | None]:
-        return [get_starts(self.bootstrap, one).get((self.topic, 0)) for one in self.groups]
+        read = get_starts if self.type == "share" else clients.committed
+        return [read(self.bootstrap, one).get((self.topic, 0)) for one in self.groups]
 
 
-@pytest.fixture
-def world(bootstrap: str, new_topic: Callable[..., str]) -> World:
-    topic, groups = new_topic(), (clients.unique("share"), clients.unique("share"))
+@pytest.fixture(params=["share", "streams"])
+def world(request: pytest.FixtureRequest, bootstrap: str, new_topic: Callable[..., str]) -> World:
+    topic, groups = new_topic(), (clients.unique(request.param), clients.unique(request.param))
     clients.produce(bootstrap, topic, 10)
     for group in groups:
-        set_starts(bootstrap, group, {(topic, 0): OFFSET})
-    return World(bootstrap, topic, groups)
+        if request.param == "share":
+            set_starts(bootstrap, group, {(topic, 0): OFFSET})
+            continue
+        with StreamsMember(bootstrap, group, [topic]):
+            pass
+        clients.commit(bootstrap, group, {(topic, 0): OFFSET})
+    return World(bootstrap, topic, request.param, groups)
 
 
 @pytest.fixture
