@@ -32,7 +32,7 @@ from kgtool.queries.doctor.examine import WITHIN_MS, Diagnosis, diagnose
 from kgtool.queries.doctor.facts import DoctorOptions
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import describe_with_type, is_subscribed
-from kgtool.queries.groups.start_offsets import fetch_start_offsets
+from kgtool.queries.groups.share_and_streams import read_share_groups
 from kgtool.queries.log.expiry import (
     SLACK_MS,
     USUAL_RETENTION_MS,
@@ -121,11 +121,11 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
     )
     # A coordinator that doesn't answer must leave time for what other brokers know.
     (description,), committed, located, log = yield from within(reads, READING_SHARE)
+    (description,), starts = yield from read_share_groups(cluster, [description])
+    committed = {**committed, **starts}
     node = located[group]
     exists = description.error is None
     is_share = description.type == TYPE_SHARE
-    if is_share and exists:
-        committed = yield from fetch_start_offsets(cluster, [group])
     values, errors = _split(description, committed[group])
     is_read = not errors
     rules = None if isinstance(node, KgError) else (yield from rules_of(cluster, [node]))[node]
@@ -150,6 +150,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         errors.append(ItemError.of(broker.error, target))
     errors += expiries.errors
     said = {error.name for error in (*errors, description.error) if error is not None}
+    said.add("WRONG_GROUP_TYPE")  # the first line says which type it is
     errors += [error for error in diagnosis.errors if error.name not in said]
     if isinstance(past, KgError):
         errors.append(ItemError.of(denied_log(past), Target(topic=TOPIC)))
@@ -208,7 +209,8 @@ def _topic_names(description: GroupDescription, values: Iterable[TopicPartition]
     names = {partition.topic for partition in values}
     for member in description.members:
         names.update(member.subscribed or ())
-        names.update(topic for topic, _ in member.assignment)
+        if description.type != "streams":  # tasks of subtopologies
+            names.update(topic for topic, _ in member.assignment)
     return names
 
 

@@ -57,6 +57,8 @@ CASES = [
     (["--regex", "billing"], ["billing"]),  # the whole name, as brokers match
     (["--match", "[!b]*"], []),  # not what Kafka's tool for consumer groups lists
     (["--all-groups", "--type", "consumer"], ["billing-eu"]),
+    (["--all-groups", "--type", "share"], ["b[i]lling", "shared"]),  # they are named by that
+    (["--match", "sh*", "--match", "*-eu", "--type", "share,consumer"], ["billing-eu", "shared"]),
     (["--group", "connect-sink", "--match", "*-eu"], ["billing-eu", "connect-sink"]),
     (["--group", "billing", "--group", "billing-us", "--exclude", "*-us"], ["billing"]),
 ]
@@ -187,7 +189,7 @@ class TestEdges:
         ("argv", "said"),
         [
             (["--state", "Emty"], "Invalid state list 'Emty'. Valid states are: "),
-            (["--type", "share"], "Invalid types list 'share'. Valid types are: Consumer, Classic"),
+            (["--type", "shar"], "Invalid types list 'shar'. Valid types are: Consumer, Cl"),
             (["--regex", "("], "The regular expression `(` is invalid: missing closing )."),
             (["--regex", "a(?=b)"], "is invalid: invalid or unsupported Perl syntax."),
         ],

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from kgtool.cli.app.argv import TAKES_VALUE
+from kgtool.cli.app.nearest import OPTIONS_FOR
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
 from tests.cli.run import Result, call
@@ -141,3 +142,30 @@ def test_values_and_habits(
 ) -> None:
     monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", "127.0.0.1:1")
     refused(call(capsys, *argv), said)
+
+
+def test_what_other_tools_call_it() -> None:
+    """Kind: another tool's name of an option. Siblings: one letter, long names, words, no match."""
+    known = {name for _, command in commands() for param in command.params for name in param.opts}
+    known |= {"--version", "--bootstrap-server"}
+    assert {other.split(" ")[0] for other in OPTIONS_FOR.values()} <= known
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("list -s h:1", "--bootstrap-server"),
+        ("list -n 3", "--limit"),
+        ("lag --reverse", "--sort -COLUMN"),
+        ("reset g -t t --from-beginning", "--to-earliest"),
+        ("reset g -t t -p 0", "--topic TOPIC:0,1"),
+        ("describe g --filter x", "--match GLOB"),
+        ("watch g", "lag --watch"),
+        ("sandbox ls", "status"),
+        ("context current", "show"),
+        ("backup g", "--out FILE"),
+        ("backup g -o x.json", "a file is --out FILE"),
+    ],
+)
+def test_habits_have_an_answer(capsys: Capture, line: str, meant: str) -> None:
+    refused(call(capsys, *line.split(), "-b", "h:1"), meant)

@@ -180,10 +180,10 @@ def _long(word: str, known: Mapping[str, str]) -> str:
 
 def _advice(name: str, known: Mapping[str, str]) -> str:
     """Return the end of the refusal of an unknown option with one dash."""
-    from kgtool.cli.app.nearest import did_you_mean
+    from kgtool.cli.app.nearest import did_you_mean, other_option
 
     if len(name) == 1:
-        return ": --help shows the options there are."
+        return other_option(name, known) or ": --help shows the options there are."
     long = SHORT.get(name[:1], "")
     if long == "output" and (near := did_you_mean(name[1:], FORMATS, shown="-o {}".format)):
         return near

@@ -63,6 +63,8 @@ STATES = (
     "PreparingRebalance",
 )
 TYPES = ("Consumer", "Classic")
+ALL_TYPES = (*TYPES, "Share", "Streams")
+"""kgtool's own form takes all."""
 
 
 class Refusal(UsageError):

@@ -12,6 +12,11 @@ _OTHER_WORDS = {
     "get": "list",
     "seek": "reset-offsets",
     "rm": "delete",
+    "del": "delete",
+    "current": "show",
+    "run": "apply",
+    "ls": "status",
+    "table": "text",
 }
 """Words of other tools: kubectl, rpk, kcl, docker."""
 COMMANDS_FOR = {
@@ -28,6 +33,12 @@ COMMANDS_FOR = {
     "shift": "reset-offsets --shift-by",
     "commits": "describe --expiry",
     "status": "lag",
+    "info": "describe",
+    "watch": "lag --watch",
+    "consume": "peek",
+    "login": "context add",
+    "cluster": "doctor",
+    "brokers": "doctor",
     "health": "doctor",
     "check": "doctor",
     "expiry": "describe --expiry",
@@ -35,6 +46,39 @@ COMMANDS_FOR = {
     "journal": "undo --list",
 }
 """Words that are typed as a command, and what shows or does it."""
+OPTIONS_FOR = {
+    "e": "--execute",
+    "m": "--members",
+    "p": "--topic TOPIC:0,1",
+    "s": "--bootstrap-server",
+    "V": "--version",
+    "all": "--all-groups",
+    "a": "--all-groups",
+    "n": "--limit",
+    "top": "--limit",
+    "head": "--limit",
+    "reverse": "--sort -COLUMN",
+    "desc": "--sort -COLUMN",
+    "min-lag": "--lag '>N'",
+    "filter": "--match GLOB",
+    "grep": "--match GLOB",
+    "search": "--match GLOB",
+    "beginning": "--to-earliest",
+    "to-beginning": "--to-earliest",
+    "from-beginning": "--to-earliest",
+    "end": "--to-latest",
+    "to-end": "--to-latest",
+    "shift": "--shift-by",
+    "by": "--shift-by",
+    "partition": "--topic TOPIC:0,1",
+    "partitions": "--topic TOPIC:0,1",
+    "server": "--bootstrap-server",
+    "broker": "--bootstrap-server",
+    "brokers": "--bootstrap-server",
+    "broker-list": "--bootstrap-server",
+    "file": "--out",
+}
+"""Names that options have in other tools, and kgtool's."""
 
 
 def did_you_mean(
@@ -67,3 +111,13 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     longer = [name for name in names if len(word) > 1 and name.startswith(f"{word}-")]
     near = longer[:1] or get_close_matches(word, names, n=1, cutoff=cutoff)
     return names[near[0]] if near else None
+
+
+def other_option(name: str, options: Iterable[str]) -> str:
+    """Return the end of a refusal that names what other tools call so; empty if there is none.
+
+    >>> other_option("p", ["topic"]), other_option("p", ["group"])
+    (' (did you mean --topic TOPIC:0,1?)', '')
+    """
+    other = OPTIONS_FOR.get(name, "")
+    return f" (did you mean {other}?)" if other[2:].split(" ")[0] in set(options) - {""} else ""

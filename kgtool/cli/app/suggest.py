@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kgtool.cli.app.argv import ACTIONS, FORMATS
-from kgtool.cli.app.nearest import did_you_mean
+from kgtool.cli.app.nearest import did_you_mean, other_option
 from kgtool.text import shell_word
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def text(error: click.UsageError) -> str:
         options = {} if error.ctx is None else _options(error.ctx)
         name = error.option_name.lstrip("-")
         return f"No such option '{error.option_name}'{_advice(name, options) or '.'}"
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
+        also = "; - is stdout" if error.param.name == "out" else ""
+        return f"Missing option '{error.param.opts[0]} {error.param.metavar}'{also}."
     missing = _NO_COMMAND.match(error.message)
     if missing and error.ctx is not None and isinstance(error.ctx.command, click.Group):
         near = did_you_mean(missing[1], error.ctx.command.commands)
@@ -42,6 +45,8 @@ def _advice(name: str, options: dict[str, str]) -> str:
     """Return the end of the refusal of an unknown option."""
     if name in FORMATS and "output" in options:
         return f" (did you mean -o {name}?)"
+    if other := other_option(name, options):
+        return other
     if name in ACTIONS:
         return f": type kgtool {name} … or, in Kafka's form, kgtool --{name} …"
     long = {word: spelled for word, spelled in options.items() if len(word) > 1}

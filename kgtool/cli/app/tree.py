@@ -15,13 +15,13 @@ from kgtool import __version__
 from kgtool.cli.app.argv import NO
 from kgtool.cli.app.help import example_lines, is_common, takes
 from kgtool.cli.app.kafka_form import kafka_form
-from kgtool.cli.app.kafka_refusals import STATES, TYPES
+from kgtool.cli.app.kafka_refusals import ALL_TYPES, STATES, TYPES
 from kgtool.cli.app.nearest import did_you_mean
 from kgtool.cli.app.overview import OWN_OPTIONS
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import ALIASES, COMMANDS
 from kgtool.cli.commands.help import PAGES
-from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
+from kgtool.cli.commands.list import ALL_STATES
 from kgtool.columns import groups
 from kgtool.errors import UsageError
 
@@ -225,7 +225,7 @@ def _words(name: str, path: tuple[str, ...]) -> Value | None:
     if name == "--state" and path != ("analyze",):
         return Value(LIST, ALL_STATES if is_list else STATES)
     if name == "--type":
-        return Value(LIST, tuple(word.lower() for word in (ALL_TYPES if is_list else TYPES)))
+        return Value(LIST, tuple(word.lower() for word in (ALL_TYPES if path else TYPES)))
     if name in ("--columns", "--sort"):
         tables = (groups.EXPIRING,) if is_list else _DESCRIBED
         keys = dict.fromkeys(column.key for table in tables for column in table)

@@ -154,13 +154,14 @@ class RestoreRun(ChangeRun):
     def show_plan(self) -> None:
         """Show totals, first rows and notes."""
         self._preview.show_without_offsets(self.output)
-        self._preview.show(self.output, len(self.plan.groups), self.plan.offsets)
+        said = counted(self.plan.offsets, self.offset_word)
+        self._preview.show(self.output, len(self.plan.groups), self.plan.offsets, said)
         if self.has_share:
             self.output.note(SHARE_NOTE)
 
     def question(self) -> str:
         """Return the question."""
-        return f"Restore {counted(self.plan.offsets, 'committed offset')}?"
+        return f"Restore {counted(self.plan.offsets, self.offset_word)}?"
 
     def report(self, wave: list[RestoreGroup]) -> None:
         """Report the outcome of a wave."""
@@ -237,10 +238,9 @@ class Preview:
             said = f"Note: nothing to restore, these groups had no committed offsets: {names}."
             output.note(escape(said))
 
-    def show(self, output: Output, groups: int, offsets: int) -> None:
-        """Show the plan of so many groups and offsets on stderr."""
-        of = counted(groups, "group")
-        output.note(f"To restore: {counted(offsets, 'committed offset')} of {of}.")
+    def show(self, output: Output, groups: int, offsets: int, said: str) -> None:
+        """Show the plan of so many groups and offsets on stderr; ``said``: these in words."""
+        output.note(f"To restore: {said} of {counted(groups, 'group')}.")
         if self._deletions:
             output.note(f"{self._deletions} of them did not exist then and are deleted.")
         preview(output, shown(self._shape.columns), self._rows)

@@ -31,6 +31,8 @@ class ChangeRun:
     """Whether Kafka's form, too, shows what would be done."""
     has_share = False
     """Whether any of the groups is a share group."""
+    has_other = False
+    """Whether any is another group."""
     removes = False
     """Whether offsets are removed: a policy may allow that for idle groups only."""
     undoes: str | None = None
@@ -82,10 +84,18 @@ class ChangeRun:
 
             def show(wave: list[Any]) -> None:
                 self.has_share |= any(map(_is_share, wave))
+                self.has_other |= not all(map(_is_share, wave))
                 self.show(wave)
                 meter.add(len(wave))
 
             self._driver.look(self.plan, self.groups, show)
+
+    @property
+    def offset_word(self) -> str:
+        """What is changed: a share group has start offsets."""
+        if not self.has_share:
+            return "committed offset"
+        return "offset" if self.has_other else "start offset"
 
     def preview(self) -> None:
         """Report what would be done."""

@@ -51,7 +51,7 @@ def command(
     _check(output, out, overwrite)
     began = time.monotonic()
     with open_session(settings, progress=True) as session:
-        groups, _, missing = choose(session, output, selection, BACKUP)
+        groups, _, missing, _ = choose(session, output, selection, BACKUP)
         is_stream = str(out) == STDOUT
         header = header_of(session.cluster_id, now_ms(), selection._asdict(), times=times)
         with BackupWriter(out, header, sys.stdout.buffer if is_stream else None) as writer:

@@ -21,7 +21,7 @@ from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
-from kgtool.cli.output.tables import TableStream, draw
+from kgtool.cli.output.tables import TableStream, draw, preview
 from kgtool.columns import COUNT, Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
@@ -143,7 +143,7 @@ class _DeleteRun(ChangeRun):
         if not rows:
             return
         ends = self.session.run(deletion.ends_of(self.session.cluster, {row.at for row in rows}))
-        self.output.note_once("Committed offsets to delete:")
+        self.output.note_once(f"{self.offset_word.capitalize()}s to delete:")
         found = [
             {
                 "group": row.group,
@@ -153,7 +153,7 @@ class _DeleteRun(ChangeRun):
             }
             for row in rows
         ]
-        self.output.note(draw(_PREVIEW, found), end="")
+        preview(self.output, _PREVIEW, found)
 
     def show_plan(self) -> None:
         self.output.note(UNDO_NOTE)
@@ -174,7 +174,7 @@ class _DeleteRun(ChangeRun):
         return impact.show(self.session, self.output, names, self.selection, deleted)
 
     def question(self) -> str:
-        return f"Delete {counted(self.plan.offsets, 'committed offset')}?"
+        return f"Delete {counted(self.plan.offsets, self.offset_word)}?"
 
     def report(self, wave: list[GroupOffsetDeletions]) -> None:
         output = self.output

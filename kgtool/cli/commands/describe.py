@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.app import exits
-from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
+from kgtool.cli.app.kafka_refusals import ALL_TYPES, STATES, parse_choices
 from kgtool.cli.describe.present import Presenter
 from kgtool.cli.describe.query import DescribedGroup, query_groups
 from kgtool.cli.describe.view import View, build_view
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @name_options
 @positions
-@option("--type type_", "TYPES", "Of those, only of these types: classic,consumer.")
+@option("--type type_", "TYPES", "Only of these types: classic,consumer,share,streams.")
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
 @click.option(
@@ -79,7 +79,7 @@ def command(
     states, view = given["states"], given["view"]
     selection = selection._replace(
         states=parse_choices(",".join(filter(None, states)), "state", STATES),
-        types=parse_choices(given["type_"], "types", TYPES),
+        types=parse_choices(given["type_"], "types", ALL_TYPES),
     )
     if view and "" in states:
         raise UsageError(f"--{view} and --state exclude each other.")

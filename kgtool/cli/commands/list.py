@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import columns as columns_of
 from kgtool.cli.app import exits
-from kgtool.cli.app.kafka_refusals import STATES, parse_choices
+from kgtool.cli.app.kafka_refusals import ALL_TYPES, STATES, TYPES, parse_choices
 from kgtool.cli.commands import NOUNS
 from kgtool.cli.describe import expiry
 from kgtool.cli.options.declare import declare, flag, option, repeatable
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from kgtool.queries.log.expiry import GroupExpiry, Question
 
 ALL_STATES = (*STATES, "NotReady")
-ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
 
 
 class ListOptions(NamedTuple):
@@ -94,6 +93,7 @@ class ListOptions(NamedTuple):
 @option("--columns", "NAME,...", "Only these columns, in this order.")
 @option("--sort", "NAME", "Sort by a column (default: group); -NAME: the other way.")
 @rows_options
+@flag("--all-groups", "All groups, as without it.", hidden=True)
 @flag("--quiet", "Only the names, one a line (-o name).")
 @cluster_options()
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
@@ -114,7 +114,7 @@ def kafka_form(
     output.limit, output.no_headers = given["limit"], given["no_headers"]
     state, type_ = given["state"], given["type"]
     states = parse_choices(state, "state", STATES)
-    types = parse_choices(type_, "types", ALL_TYPES[:2])
+    types = parse_choices(type_, "types", TYPES)
     shows_state = state is not None or not output.is_text or given["columns"] is not None
     options = _options(selection, states, types, given)._replace(
         complete=shows_state, kafka_columns=(type_ is not None, state is not None)

@@ -20,6 +20,7 @@ from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, wait_until_empty
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.change.share import refuse_share_resets
+from kgtool.cli.commands.delete_offsets import with_topics
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -105,6 +106,8 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     Without --execute it shows a preview, and asks if it is on a terminal. What can't be reset (a
     group with members, an unknown group or partition) is listed with the reason; the rest is reset.
     """
+    if not given["topic"]:
+        selection, given["topic"] = with_topics(selection)
     selection.check("reset-offsets")
     given = _with_to(given)
     kafka_refusals.check_reset(_names(selection, given))
@@ -126,6 +129,7 @@ def _with_to(given: dict[str, Any]) -> dict[str, Any]:
             f"--to takes earliest, latest or a time, not '{where}': --to-offset {where} is an "
             "offset."
         )
+    where = {"beginning": "earliest", "start": "earliest", "end": "latest"}.get(where, where)
     key, value = f"to_{where}", True
     if key not in ("to_earliest", "to_latest", "to_current"):
         key, value = "to_datetime", where
@@ -272,7 +276,7 @@ class _ResetRun(ChangeRun):
             for row in open_rows(*wave):
                 self._skipped += row.records_skipped or 0
                 self._replayed += row.records_replayed or 0
-            output.note_once("Committed offsets to reset:")
+            output.note_once(f"{self.offset_word.capitalize()}s to reset:")
             if rows := reset_report.table_rows(wave):
                 preview(output, shown(RESET), rows)
             for group in wave:
@@ -287,7 +291,7 @@ class _ResetRun(ChangeRun):
             self.output.note(SHARE_NOTE)
 
     def question(self) -> str:
-        return f"Reset {counted(self.plan.offsets, 'committed offset')}?"
+        return f"Reset {counted(self.plan.offsets, self.offset_word)}?"
 
     def change(self, *, is_planned: bool = True) -> None:
         self.options = self.options._replace(execute=True)

@@ -82,7 +82,9 @@ def query_groups(
             show(group)
         elif error.code != GROUP_ID_NOT_FOUND:
             output.failed(error)
-        elif name in selection.groups:  # one deleted since it was listed is not a failure
+        elif (
+            name in selection.groups or name in chosen.others
+        ):  # one deleted since it was listed is not a failure
             missing[name] = error
 
     if chosen.groups and view.name == "offsets":

@@ -86,6 +86,8 @@ def show(output: Output, groups: Sequence[DescribedGroup], view: View) -> None:
     if view.name == "offsets":
         for group in groups:
             _show_offsets(output, view, group)
+        if groups and view.narrows and not any(group.shown for group in groups):
+            output.note("No lag to show.")
         return
     for kind in KINDS:
         of_kind = [group for group in groups if group.description.type == kind]

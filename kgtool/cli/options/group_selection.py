@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 
+OTHER_TYPES = {"share", "streams"}
+"""Chosen by patterns only where ``--type`` names them."""
+
+
 class Selection(NamedTuple):
     """The options that choose groups, not yet resolved."""
 
@@ -132,7 +136,9 @@ class Selection(NamedTuple):
         names = {name for name in self.groups if not excluded(name) and name not in filtered}
         if listing is not None and (self.all_groups or self._has_pattern):
             test = self.predicate()
-            names.update(name for name in listing.consumer_groups if test(name))
+            types = OTHER_TYPES.intersection(map(str.lower, self.types))
+            others = [row.group for row in listing.groups if row.type in types]
+            names.update(name for name in (*listing.consumer_groups, *others) if test(name))
         return sorted(names, key=java_order)
 
 
@@ -234,6 +240,8 @@ class Chosen(NamedTuple):
     kinds: dict[str, str]
     errors: Sequence[ItemError] = ()
     """Errors of brokers, whose groups are missing."""
+    others: frozenset[str] = frozenset()
+    """Share and streams groups that were listed."""
 
 
 def choose(
@@ -268,7 +276,9 @@ def choose(
     if not groups and not listing.errors and selection.has_filter and not unmatched:
         output.note("No group matches.")
     kinds = {row.group: (row.type or "").lower() for row in listing.groups}
-    return Chosen(groups, kinds, listing.errors)
+    others = frozenset(group for group, kind in kinds.items() if kind in OTHER_TYPES)
+    known = {group: kind for group, kind in kinds.items() if group not in others}
+    return Chosen(groups, known, listing.errors, others)
 
 
 def choose_in_order(

@@ -14,7 +14,7 @@ import click
 
 from kgtool import timespec
 from kgtool.cli.app.argv import FORMATS
-from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
+from kgtool.cli.app.kafka_refusals import ALL_TYPES, STATES, parse_choices
 from kgtool.cli.app.overview import VIEW_OPTIONS
 from kgtool.cli.options.declare import added, flag, option, overviewed, repeatable
 from kgtool.cli.options.group_selection import Selection
@@ -237,12 +237,12 @@ def selection_options(function: F) -> F:
 
     def narrowed(selection: Selection, state: str | None, type_: str | None) -> Selection:
         states = parse_choices(state, "state", STATES)
-        return selection._replace(states=states, types=parse_choices(type_, "types", TYPES))
+        return selection._replace(states=states, types=parse_choices(type_, "types", ALL_TYPES))
 
     return name_options(
         added(
             _combined(function, "selection", narrowed, "selection", "state", "type_"),
-            option("--type type_", "TYPES", "Of those, only of these types: classic,consumer."),
+            option("--type type_", "TYPES", "Only of these types: classic,consumer,share,streams."),
             option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
         )
     )

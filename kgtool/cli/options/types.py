@@ -101,6 +101,8 @@ class OneOf(click.Choice):  # type: ignore[type-arg,unused-ignore]
             return str(value)
         near = did_you_mean(str(value), map(str, self.choices), 0.4)
         option = param.opts[-1] if param is not None else "this"
+        if option == "--output" and ("/" in str(value) or "." in str(value)):
+            near = ": a file is --out FILE, or > FILE."
         raise UsageError(f"{option} takes {self._listed}, not '{value}'{near or '.'}")
 
 

@@ -162,6 +162,16 @@ class TestShareGroups:
         assert doctor.status == 1
         assert "is a share group, and only consumer groups are examined" in doctor.err
         assert f"kgtool describe --group {name} shows it" in doctor.err
+        explained = kgtool("explain", name)
+        assert (explained.status, explained.err) == (0, "")
+        assert f"Group {name} is a share group" in explained.out
+        assert "do not expire: brokers never clean up share groups" in explained.out
+        (row,) = rows(
+            kgtool("delete", "--match", f"{name}*", "--type", "share", "-n", "-o", "json")
+        )
+        assert row["group"] == name
+        (row,) = rows(kgtool("describe", "--match", f"{name}*", "--type", "share", "-o", "json"))
+        assert row["group"] == name
         drop_in = kgtool("--describe", "--group", name)
         assert drop_in.status == 1
         assert f"kgtool describe --group {name}" in drop_in.err

@@ -103,6 +103,7 @@ def test_reset_and_undo(kgtool: Kgtool, share: Share) -> None:
     before = share.starts()
     done = kgtool(*goal)
     assert (done.status, LOST_STATE in done.err) == (0, True), done.err
+    assert "Start offsets to reset:" in done.err and "ommitted offset" not in done.err
     assert share.starts() == {**before, (one, 0): 4}
     assert kgtool("undo", "last", "--yes").status == 0
     assert share.starts() == before
