@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @name_options
 @positions
-@option("--type type_", "TYPES", "Only of these types: classic,consumer,share,streams.")
+@option("--type type_", "TYPES", "Only types: classic,consumer,share,streams.")
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
 @click.option(

@@ -242,7 +242,7 @@ def selection_options(function: F) -> F:
     return name_options(
         added(
             _combined(function, "selection", narrowed, "selection", "state", "type_"),
-            option("--type type_", "TYPES", "Only of these types: classic,consumer,share,streams."),
+            option("--type type_", "TYPES", "Only types: classic,consumer,share,streams."),
             option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
         )
     )
