@@ -166,12 +166,10 @@ class TestShareGroups:
         assert (explained.status, explained.err) == (0, "")
         assert f"Group {name} is a share group" in explained.out
         assert "do not expire: brokers never clean up share groups" in explained.out
-        (row,) = rows(
-            kgtool("delete", "--match", f"{name}*", "--type", "share", "-n", "-o", "json")
-        )
-        assert row["group"] == name
-        (row,) = rows(kgtool("describe", "--match", f"{name}*", "--type", "share", "-o", "json"))
-        assert row["group"] == name
+        by_type = ["--match", f"{name}*", "--type", "share", "-o", "json"]
+        for command in (["delete", "-n"], ["describe"]):
+            found = kgtool(*command, *by_type).json["results"]
+            assert {row["group"] for row in found} == {name}
         drop_in = kgtool("--describe", "--group", name)
         assert drop_in.status == 1
         assert f"kgtool describe --group {name}" in drop_in.err
