@@ -38,6 +38,7 @@ soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/soak.py $(SOAK)
 	@$(BIN)/python tools/soak_analyze.py
+	@$(BIN)/python tools/soak_top.py
 	@$(BIN)/python tools/truth.py
 
 bench: venv  ## how fast it is: ratios against Kafka's tool and against the limits

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown, UsageError
 
 
 class TopicPartition(NamedTuple):
@@ -38,6 +38,26 @@ class TopicSpec(NamedTuple):
         """Return it as ``--topic`` takes it: ``orders:0,1``."""
         numbers = "" if self.partitions is None else f":{','.join(map(str, self.partitions))}"
         return self.topic + numbers
+
+    @classmethod
+    def parse(cls, text: str) -> TopicSpec:
+        """Read ``t`` or ``t:0,1`` as ``ConsumerGroupCommand.parseTopicsWithPartitions`` does.
+
+        >>> TopicSpec.parse("orders:1,0,1")
+        TopicSpec(topic='orders', partitions=(1, 0))
+
+        :raises UsageError: it is not one, in the words of Kafka's tool.
+        """
+        topic, colon, rest = text.partition(":")
+        if not topic or ":" in rest or (colon and not rest):
+            raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
+        if not colon:
+            return cls(topic)
+        words = [word.strip() for word in (rest.rstrip(",") or rest).split(",")]
+        for word in words:
+            if not (word.isascii() and word.isdigit() and int(word) < 2**31):
+                raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
+        return cls(topic, tuple(dict.fromkeys(map(int, words))))
 
     def covers(self, topic: str, partition: int) -> bool:
         """Whether it includes a partition."""

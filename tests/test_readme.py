@@ -51,6 +51,8 @@ def test_every_block_shows_what_it_prints(seeded: str, tmp_path: Path) -> None:
         if page == readme.PAGES[0]:
             drawn = readme.picture.draw(readme.environment(seeded, work))
             assert readme.same_picture(drawn), "docs/session.svg is old: make readme"
+            screen = readme.picture.top(seeded)
+            assert readme.same_top(screen), "docs/top.svg is old: make readme"
     assert count >= 15
 
 

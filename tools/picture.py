@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import io
 import os
@@ -9,6 +10,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -18,6 +20,8 @@ COMMANDS = (
     "kgtool undo last --yes",
 )
 WIDTH = 100
+TOP = 120, 22
+"""Columns and lines of the picture of ``kgtool top``."""
 REPORT = 1200, 1075
 """Pixels of the report's picture."""
 QUESTION = b" [y/N]: "
@@ -36,6 +40,30 @@ def draw(environ: Mapping[str, str]) -> str:
         console.print(Text.from_ansi(terminal(command, settings).strip("\n")))
         console.print()
     return console.export_svg(title="kgtool")
+
+
+def top(bootstrap: str) -> str:
+    """Run ``kgtool top`` until it has looked at every group; return a picture of its screen."""
+    from kgtool.config import Settings, parse_bootstrap
+    from kgtool.queries.offsets.describe_listed import OTHERS
+    from kgtool.top.app import TopApp
+
+    app = TopApp(Settings(parse_bootstrap(bootstrap), 60_000), 1.0)
+
+    def is_seen() -> bool:
+        groups = list(app.poller.groups.values())
+        found = [one.found_at_s for one in groups if one.listing.type not in OTHERS]
+        return bool(groups) and None not in found and all(one.last for one in groups)
+
+    async def main() -> str:
+        async with app.run_test(size=TOP) as pilot:
+            until = time.monotonic() + 120
+            while not is_seen() and time.monotonic() < until:
+                await pilot.pause(0.2)
+            await pilot.pause(3)
+            return app.export_screenshot(title="kgtool top")
+
+    return asyncio.run(main())
 
 
 def report(page: Path, target: Path) -> None:

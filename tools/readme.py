@@ -37,6 +37,8 @@ PAGES = tuple(
 )
 """The pages with console blocks, in the order in which they are run."""
 PICTURE = ROOT / "docs/session.svg"
+TOP = ROOT / "docs/top.svg"
+"""A picture of ``kgtool top``, of the same cluster."""
 REPORT = ROOT / "docs/report.png"
 """A picture of the report that docs/analysis.rst writes."""
 SCREENS, SCREEN_WIDTH = ROOT / "docs/screens.rst", 80
@@ -161,6 +163,19 @@ def same_picture(drawn: str) -> bool:
     return masked(picture.text_of(shown)) == masked(picture.text_of(drawn))
 
 
+def same_top(drawn: str) -> bool:
+    """Whether the picture of ``kgtool top`` shows what a new one does: columns, groups and lags."""
+    shown = TOP.read_text(encoding="utf-8") if TOP.exists() else ""
+    return _rows(shown) == _rows(drawn)
+
+
+def _rows(svg: str) -> list[list[str]]:
+    """Return what does not change with time: the headers, and of each group all up to its lag."""
+    lines = [line.split() for line in picture.text_of(svg).splitlines()]
+    table = [words for words in lines if len(words) > 5 and words[3:4] != ["by"]]
+    return [words if words[0] == "GROUP" else words[:5] for words in table if words[0] != "enter"]
+
+
 def refresh(page: Path, bootstrap: str, folder: Path) -> list[str]:
     """Run every block of a page; return its lines with today's outputs."""
     lines = page.read_text(encoding="utf-8").splitlines()
@@ -192,6 +207,9 @@ def main() -> int:
                     drawn = picture.draw(environment(cluster.bootstrap, work))
                     if not same_picture(drawn):
                         PICTURE.write_text(drawn, encoding="utf-8")
+                    screen = picture.top(cluster.bootstrap)
+                    if not same_top(screen):
+                        TOP.write_text(screen, encoding="utf-8")
                 if page.stem == "analysis":
                     picture.report(work / "offsets.html", REPORT)
     return 0

@@ -7,40 +7,45 @@ and journal are the driver's. The bottom line is the command that does the same.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.api.group_admin import GroupAdmin
-from kgtool.changes.driver import Driver, Kind, rows_of
+from kgtool.changes.cleanup.criteria import Criteria
+from kgtool.changes.cleanup.plan import make_plan
+from kgtool.changes.cleanup.plan_file import write
+from kgtool.changes.driver import Driver, Kind
 from kgtool.changes.hidden_offsets import HiddenOffsets
+from kgtool.changes.journal import history
 from kgtool.changes.journal.change import Change, Timer
 from kgtool.changes.journal.folder import default_folder
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.kinds.keep import Keep
 from kgtool.changes.kinds.reset_offsets import ResetOffsets
+from kgtool.changes.kinds.restore_offsets import RestoreOffsets
 from kgtool.changes.plan import ChangePlan
 from kgtool.changes.policy import Guard, Origin
 from kgtool.changes.reset.targets import ResetRequest, Strategy
+from kgtool.changes.restore import from_journal
+from kgtool.changes.restore.decide import RestorePolicy
+from kgtool.changes.row_lines import row_lines
 from kgtool.clock import now_ms, token
 from kgtool.errors import UsageError
-from kgtool.model import CommittedOffset, TopicSpec
+from kgtool.model import TopicSpec, has_failed
 from kgtool.text import counted, escape, shell_word
-from kgtool.timespec import time_ms
 from kgtool.top.poll import Poller
 
-SHOWN = 200
-"""Rows of a preview or a report; the rest is counted."""
 WAY_BACK = {
     "delete": "u restores the groups with their offsets; protocol type, epochs and expiry clocks "
     "do not come back.",
     "delete-offsets": "u restores them as long as the group has no members.",
     "reset-offsets": "u restores the offsets of now.",
     "keep": "The offsets stay what they are; only their expiry clocks restart.",
+    "undo": "kgtool undo redoes it, by the id that is shown then.",
 }
+Say = Callable[[str], None]
 
 
 class Act(NamedTuple):
@@ -51,25 +56,23 @@ class Act(NamedTuple):
     """The command line that does the same, without kgtool and connection."""
     kind: Kind
     groups: Sequence[str]
-
-    @property
-    def way_back(self) -> str:
-        """What undo brings back."""
-        return WAY_BACK[self.words[0]]
+    undoes: history.JournalEntry | None = None
+    is_known: bool = True
+    """Whether all of what is undone is known; else its journal stays open."""
 
 
-def deletion(groups: Sequence[str], warn: Callable[[str], None]) -> Act:
+def deletion(groups: Sequence[str], _text: str, say: Say) -> Act:
     """Delete groups with all their offsets."""
-    kind = DeleteGroups(groups, hidden=HiddenOffsets(groups, warn, refuse=True))
+    kind = DeleteGroups(groups, hidden=HiddenOffsets(groups, say, refuse=True))
     return Act(f"Delete {counted(len(groups), 'group')}", ("delete", *groups), kind, groups)
 
 
-def offset_deletion(groups: Sequence[str], text: str) -> Act:
+def offset_deletion(groups: Sequence[str], text: str, _say: Say) -> Act:
     """Delete offsets of topics, ``orders:0,1 audit``.
 
     :raises UsageError: that is not what the text says.
     """
-    specs = [_spec(word) for word in text.split()]
+    specs = [TopicSpec.parse(word) for word in text.split()]
     if not specs:
         raise UsageError("Name topics: orders, or orders:0,1.")
     options = [f"--topic={spec}" for spec in specs]
@@ -78,54 +81,55 @@ def offset_deletion(groups: Sequence[str], text: str) -> Act:
     return Act(title, words, DeleteOffsets(dict.fromkeys(groups, specs)), groups)
 
 
-def reset(groups: Sequence[str], text: str) -> Act:
+def reset(groups: Sequence[str], text: str, _say: Say) -> Act:
     """Reset all offsets of groups: earliest, latest, +N, -N, an offset, or a time.
 
     :raises UsageError: the text is none of these.
     """
-    strategy, option = _target(text.strip())
+    strategy = Strategy.parse(text, now_ms())
     request = ResetRequest(tuple(groups), strategy, None)
+    value = text if strategy.kind == "to-datetime" else strategy.number
+    option = f"--{strategy.kind}" + ("" if text in ("earliest", "latest") else f"={value}")
     words = ("reset-offsets", *(f"--group={group}" for group in groups), "--all-topics", option)
-    title = f"Reset {counted(len(groups), 'group')} to {escape(text.strip())}"
+    title = f"Reset {counted(len(groups), 'group')} to {escape(text)}"
     return Act(title, (*words, "--execute"), ResetOffsets(request), groups)
 
 
-def keeping(groups: Sequence[str]) -> Act:
+def keeping(groups: Sequence[str], _text: str, _say: Say) -> Act:
     """Keep the offsets of groups for another retention."""
     return Act(f"Keep {counted(len(groups), 'group')}", ("keep", *groups), Keep(now_ms), groups)
 
 
-def _spec(word: str) -> TopicSpec:
-    found = re.fullmatch(r"([^:]+)(?::(\d{1,9}(?:,\d{1,9})*))?", word, re.ASCII)
-    if found is None:
-        raise UsageError(f"{word} is not a topic: write orders, or orders:0,1.")
-    numbers = None if found[2] is None else tuple(map(int, found[2].split(",")))
-    return TopicSpec(found[1], numbers)
+def undoing(journal_id: str, cluster_id: str | None, say: Say) -> Act:
+    """Undo a change.
+
+    :raises KgError: it can't be undone.
+    """
+    entry = history.find(_journals(), journal_id)
+    from_journal.check(entry, cluster_id)
+    warnings, lost = from_journal.not_covered(entry.file)
+    for warning in [*warnings, *([lost.message] if lost else [])]:
+        say(warning)
+    kind = RestoreOffsets(RestorePolicy(exact=True), from_journal.desired_groups(entry.file))
+    title = f"Undo {entry.id}: {entry.command}"
+    return Act(title, ("undo", entry.id), kind, kind.groups, entry, lost is None)
 
 
-def _target(text: str) -> tuple[Strategy, str]:
-    if text in ("earliest", "latest"):
-        return Strategy(f"to-{text}"), f"--to-{text}"
-    if re.fullmatch(r"[+-]\d{1,18}", text, re.ASCII):
-        return Strategy("shift-by", int(text)), f"--shift-by={int(text)}"
-    if re.fullmatch(r"\d{1,12}", text, re.ASCII):
-        return Strategy("to-offset", int(text)), f"--to-offset={text}"
-    try:
-        at_ms = time_ms(text if text[:3] == "now" or text[:1].isdigit() else "", now_ms())
-    except UsageError:
-        raise UsageError(
-            f"{text or 'Nothing'} is no target: earliest, latest, an offset, +N, -N, "
-            "2026-11-25T08:00 or now-2h."
-        ) from None
-    return Strategy("to-datetime", at_ms), f"--to-datetime={text}"
+def _journals() -> Path:
+    return default_folder(os.environ, Path.home())
 
 
 class Preview:
-    """A plan that is on the screen: ``look``, then ``apply`` it once; ``close`` it in the end."""
+    """A plan that is on the screen: ``look``, then ``apply`` it once; ``close`` it in the end.
 
-    def __init__(self, poller: Poller, act: Act, note: Callable[[str], None]) -> None:
+    :param note: called with what has to be said beside the rows.
+    """
+
+    def __init__(self, poller: Poller, act: Act, note: Say) -> None:
         self.act = act
         self.journal_id: str | None = None
+        self.is_whole = False
+        """Whether everything was changed that was planned."""
         self._poller, self._note = poller, note
         self._plan: ChangePlan[Any] = ChangePlan()
         with poller.exclusive() as session:
@@ -139,12 +143,14 @@ class Preview:
 
         :raises KgError: the cluster can't be looked at.
         """
-        with self._poller.exclusive():
+        with self._poller.exclusive() as session, session.loop.long_work():
             self._driver.look(self._plan, self.act.groups)
 
     def close(self) -> None:
         """Forget the plan."""
         self._plan.__exit__()
+        if isinstance(self.act.kind, RestoreOffsets):
+            self.act.kind.__exit__()
 
     @property
     def count(self) -> int:
@@ -155,56 +161,41 @@ class Preview:
         """Return what would be done, and what is refused and why."""
         found: list[Any] = []
         self._plan.report(found.extend)
-        return _lines(found)
+        return row_lines(found)
 
-    def apply(self, confirm: str | None) -> list[str]:
+    def apply(self, confirm: str | None, progress: Callable[[int], None]) -> list[str]:
         """Make the change; return what became of it.
 
         :param confirm: the id of a protected cluster.
+        :param progress: called with the number of groups that are done.
         :raises KgError: nothing was changed, or the rest of it was not.
         """
         done: list[Any] = []
+
+        def report(wave: list[Any]) -> None:
+            done.extend(wave)
+            progress(len(done))
+
         timer = Timer(now_ms, time.monotonic, time.sleep, token)
-        folder = default_folder(os.environ, Path.home())
-        with self._poller.exclusive() as session:
+        with self._poller.exclusive() as session, session.loop.long_work():
             origin = self._origin(confirm)
-            change = Change(session, origin, folder, timer, say=self._note)
+            change = Change(
+                session, origin, _journals(), timer, say=self._note, recorded=self._remember
+            )
             with change:
-                self._driver.apply(change, self._plan, done.extend)
-            self.journal_id = change.journal_id
-        return list(_lines(done))
+                self._driver.apply(change, self._plan, report)
+        self.is_whole = not any(map(has_failed, done))
+        self.is_whole &= self.act.is_known
+        if self.act.undoes is not None and self.is_whole:
+            from_journal.mark_undone(self.act.undoes, self.journal_id, now_ms(), self._note)
+        return list(row_lines(done))
+
+    def _remember(self, journal_id: str) -> None:
+        self.journal_id = journal_id
 
     def _origin(self, confirm: str | None) -> Origin:
-        return Origin(self.act.words[0], ("top", *self.act.words), confirm=confirm)
-
-
-def _lines(groups: Sequence[Any]) -> Iterator[str]:
-    rows = [row for group in groups for row in rows_of(group)]
-    # A group may fail as a whole, without a row.
-    failed = [group for group in groups if group.error is not None and not rows_of(group)]
-    for row in [*failed, *rows][:SHOWN]:
-        yield _line(row)
-    if len(rows) > SHOWN:
-        yield f"… and {len(rows) - SHOWN:,} more"
-
-
-def _line(row: Any) -> str:
-    topic, partition = getattr(row, "topic", None), getattr(row, "partition", None)
-    number = "" if partition is None else f":{partition}"
-    at = "" if topic is None else f" {escape(topic)}{number}"
-    moved = _moved(row.old, row.new) if hasattr(row, "new") else ""
-    why = "" if row.error is None else f": {escape(row.error.message)}"
-    status = getattr(row, "status", "failed")
-    return f"{status:16} {escape(row.group)}{at}{moved}{why}"
-
-
-def _moved(old: CommittedOffset | None, new: CommittedOffset | None) -> str:
-    """Say how an offset moves: what is skipped is never read."""
-    was, becomes = (None if one is None else one.offset for one in (old, new))
-    shown = ["-" if offset is None else f"{offset:,}" for offset in (was, becomes)]
-    by = 0 if was is None or becomes is None else becomes - was
-    what = "" if not by else f", skips {by:,}" if by > 0 else f", replays {-by:,}"
-    return f" {shown[0]} → {shown[1]}{what}"
+        undoes = self.act.undoes.id if self.act.undoes else None
+        return Origin(self.act.words[0], ("top", *self.act.words), undoes=undoes, confirm=confirm)
 
 
 def command_line(words: str, act: Act) -> str:
@@ -212,31 +203,23 @@ def command_line(words: str, act: Act) -> str:
     return " ".join([words, *map(shell_word, act.words)])
 
 
-def write_plan(admin: Callable[[], GroupAdmin], groups: Sequence[str], words: str) -> list[str]:
+def write_plan(poller: Poller, groups: Sequence[str], words: str) -> list[str]:
     """Write a cleanup plan of groups into the current folder; return what to say.
 
     :raises KgError: it can't be made.
     """
+    kinds, selection = poller.kinds(groups), {"groups": groups}
+    with poller.exclusive() as session, session.loop.long_work():
+        made = session.run(
+            make_plan(session.cluster, groups, kinds, Criteria(), selection, now_ms(), token())
+        )
+    plan = made.plan._replace(errors=(*made.missing, *made.failed))
+    said = [f"{item.group}: {', '.join(item.why)}" for item in plan.items]
+    said += [f"{one.group} is left out: {one.why}" for one in plan.left_out]
+    said += [error.message for error in plan.errors]
+    said = [escape(line) for line in (*filter(None, (made.skew, *made.obstacles)), *said)]
+    if not plan.items:
+        return [*said, "None of them can go, so there is no plan: groups with members stay."]
     path = Path(f"kgtool-cleanup-{now_ms()}.json")
-    with admin() as connected:
-        plan = connected.cleanup_plan(groups)
-        said = [f"{escape(item.group)}: {escape(', '.join(item.why))}" for item in plan.items]
-        said += [f"{escape(one.group)} is left out: {escape(one.why)}" for one in plan.left_out]
-        said += [escape(error.message) for error in plan.errors]
-        if not plan.items:
-            return [*said, "None of them can go, so there is no plan: groups with members stay."]
-        connected.cleanup_plan(groups, path=path)
+    write(plan, path)
     return [*said, "", f"Wrote {path}.", f"$ {words} cleanup apply {path}"]
-
-
-def undo(admin: Callable[[], GroupAdmin], journal_id: str) -> list[str]:
-    """Undo a change; return what to say.
-
-    :raises KgError: it can't be undone.
-    """
-    with admin() as connected:
-        undone = connected.undo(journal_id)
-    rows = [row for group in undone.groups for row in group.rows]
-    said = [_line(row) for row in rows[:SHOWN]]
-    failed = [escape(error.message) for error in undone.errors]
-    return [*said, *failed, "", f"Restored {counted(len(rows) - len(failed), 'offset')}."]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
 from typing import ClassVar
@@ -14,27 +15,36 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
-from kgtool.api.group_admin import GroupAdmin
 from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.text import addresses, counted, escape, shell_word
 from kgtool.top import acting
-from kgtool.top.acting import Act
-from kgtool.top.change_screen import AskScreen, ChangeScreen, JobScreen
+from kgtool.top.acting import Act, Preview, Say
+from kgtool.top.change_screen import AskScreen, ChangeScreen
 from kgtool.top.groups import ORDERS, Group, parse_filter
 from kgtool.top.poll import REST, Poller
-from kgtool.top.screens import GroupScreen, HelpScreen, TopicScreen
+from kgtool.top.screens import HELP, Line, PageScreen, group_page, topics_page
 from kgtool.top.table import GroupTable
 
-INTERVAL_S = 3.0
-KEYS = "enter open  / filter  s sort  t topics  space mark  d o r k p change  u undo  ? keys"
+Make = Callable[[list[str], str, Say], Act]
+CHANGES: dict[str, tuple[Make, str, str]] = {
+    "delete": (acting.deletion, "", ""),
+    "delete-offsets": (acting.offset_deletion, "Offsets of which topics?", "orders:0,1 audit"),
+    "reset-offsets": (
+        *(acting.reset, "To where?"),
+        "earliest, latest, 1200, +10, -10, now-2h, 2026-11-25T08:00",
+    ),
+    "keep": (acting.keeping, "", ""),
+}
+"""How each change is made, the question that it needs, and an example of an answer."""
+INTERVAL_S, TICK_S = 3.0, 2.0
+KEYS = "enter open  / filter  s sort  t topics  space mark  dorkp change  u undo  ? keys"
 
 
 class TopApp(App[None]):
     """All groups of a cluster.
 
     :param settings: of the cluster.
-    :param admin: connects for undo and for cleanup plans.
     :param interval_s: the least time between two polls.
     :param words: the connection options of the command line, for the lines that are shown.
     """
@@ -45,40 +55,43 @@ class TopApp(App[None]):
     #notes { height: auto; color: red; }
     #command, #keys { height: 1; color: $text-muted; }
     #filter { height: 1; border: none; padding: 0; display: none; }
-    #filter.is-open { display: block; }
     GroupTable { height: 1fr; }
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit"),
+        Binding("enter", "open"),
         Binding("s", "sort"),
         Binding("slash", "filter"),
         Binding("escape", "unfilter", show=False),
-        Binding("space", "mark"),
         Binding("t", "topics"),
         Binding("question_mark", "keys"),
-        Binding("d", "delete"),
-        Binding("o", "delete_offsets"),
-        Binding("r", "reset"),
-        Binding("k", "keep"),
+        Binding("d", "change('delete')"),
+        Binding("o", "change('delete-offsets')"),
+        Binding("r", "change('reset-offsets')"),
+        Binding("k", "change('keep')"),
         Binding("p", "plan"),
         Binding("u", "undo"),
     ]
 
     def __init__(
-        self,
-        settings: Settings,
-        admin: Callable[[], GroupAdmin],
-        interval_s: float = INTERVAL_S,
-        words: str = "kgtool",
+        self, settings: Settings, interval_s: float = INTERVAL_S, words: str = "kgtool"
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color="NO_COLOR" in os.environ or None)
         self.settings = settings
         self.words = words
-        self.last_journal_id: str | None = None
-        self._admin = admin
+        self.journal_ids: list[str] = []
+        """Of the changes that were made here and not undone."""
         self.table = GroupTable()
         """Of all groups; the thread that polls reads it, until after the screen has ended."""
+        # Threads and timers may still draw once the app ends, and these leave it one by one.
+        names = ("where", "header", "notes", "command", "keys")
+        self._parts = {name: Static(id=name, markup=False) for name in names}
+        self._line = Input(
+            id="filter",
+            select_on_focus=False,
+            placeholder="name, glob*, /regex/, state:empty, topic:orders",
+        )
         self.poller = Poller(settings, self._report)
         self._interval_s = interval_s
         self._problem = ""
@@ -90,22 +103,15 @@ class TopApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Put the parts on the screen."""
-        yield Static(id="where", markup=False)
-        yield Static(id="header", markup=False)
-        yield self.table
-        yield Static(id="notes", markup=False)
-        yield Input(
-            id="filter",
-            select_on_focus=False,
-            placeholder="name, glob*, /regex/, state:empty, topic:orders",
-        )
-        yield Static(id="command", markup=False)
-        yield Static(KEYS, id="keys", markup=False)
+        where, header, notes, command, keys = self._parts.values()
+        yield from (where, header, self.table, notes, self._line, command, keys)
 
     def on_mount(self) -> None:
         """Begin to poll."""
         self.table.focus()
-        self.set_interval(1.0, self._tick)
+        self._parts["keys"].update(KEYS)
+        self.set_interval(TICK_S, self._tick)
+        self.watch(self.table, "cursor", self._say_command)
         self._poll()
 
     def on_unmount(self) -> None:
@@ -119,21 +125,21 @@ class TopApp(App[None]):
     def _poll(self) -> None:
         with closing(self.poller):
             while not self._stop.is_set():
-                began = time.monotonic()
+                began = time.thread_time()
                 has_more = self.poller.poll(self.table.shown)
+                self._draw_later()
+                has_learnt = self.poller.begin(self.table.shown)
+                has_learnt |= not has_more and self.poller.find(self.table.shown)
+                if has_learnt:
+                    self._draw_later()
                 if not has_more:
-                    self.poller.find(self.table.shown)
-                if self._stop.is_set():
-                    return
-                self.call_from_thread(self._draw)
-                if not has_more:
-                    took = time.monotonic() - began
+                    took = time.thread_time() - began
                     self._wake.wait(max(self._interval_s, took * REST))
                     self._wake.clear()
 
-    def poll_now(self) -> None:
-        """Poll without waiting for the next time."""
-        self._wake.set()
+    def _draw_later(self) -> None:
+        if not self._stop.is_set():
+            self.call_from_thread(self._draw)
 
     def _report(self, problem: str) -> None:
         self._problem = problem
@@ -160,9 +166,9 @@ class TopApp(App[None]):
         if not self._is_in_front():
             return
         self.table.refresh()
-        self.query_one("#where", Static).update(self._where())
-        self.query_one("#header", Static).update(" " + self.table.header())
-        self.query_one("#notes", Static).update(escape(self._problem))
+        self._parts["where"].update(self._where())
+        self._parts["header"].update(" " + self.table.header())
+        self._parts["notes"].update(escape(self._problem))
         self._say_command()
 
     def _where(self) -> str:
@@ -178,11 +184,7 @@ class TopApp(App[None]):
     def _say_command(self) -> None:
         name = self.table.current
         line = f"{self.words} describe {shell_word(name)}" if name else f"{self.words} list"
-        self.query_one("#command", Static).update(f"$ {line}")
-
-    def on_group_table_moved(self) -> None:
-        """Show the command line of the group under the cursor."""
-        self._say_command()
+        self._parts["command"].update(f"$ {line}")
 
     # -- keys -------------------------------------------------------------------------------
 
@@ -192,24 +194,19 @@ class TopApp(App[None]):
         self._order = names[(names.index(self._order) + 1) % len(names)]
         self._draw()
 
-    def action_mark(self) -> None:
-        """Mark the group under the cursor."""
-        self.table.mark()
-
     def action_filter(self) -> None:
         """Open the line of the filter."""
-        line = self.query_one("#filter", Input)
-        line.add_class("is-open")
-        line.focus()
+        self._line.display = True
+        self.screen.set_focus(self._line)  # at once: what is typed next are no keys of the table
 
     def action_unfilter(self) -> None:
         """Close the line of the filter, and show all groups again."""
-        self.query_one("#filter", Input).value = ""
+        self._line.value = ""
         self._close_filter()
 
     def _close_filter(self) -> None:
-        self.query_one("#filter", Input).remove_class("is-open")
-        self.table.focus()
+        self._line.display = False
+        self.screen.set_focus(self.table)
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -228,17 +225,21 @@ class TopApp(App[None]):
         if event.input.id == "filter":
             self._close_filter()
 
-    def on_group_table_opened(self, event: GroupTable.Opened) -> None:
-        """Open the page of a group."""
-        self.push_screen(GroupScreen(self.poller, event.name, self.words))
+    def _page(self, title: str, job: Callable[[], Iterable[Line]]) -> None:
+        self.push_screen(PageScreen(title, job))
+
+    def action_open(self) -> None:
+        """Open the page of the group under the cursor."""
+        if name := self.table.current:
+            self._page(name, lambda: group_page(self.poller, name, self.words))
 
     def action_topics(self) -> None:
         """Show the lag by topic."""
-        self.push_screen(TopicScreen(self.poller))
+        self._page("Lag by topic", lambda: topics_page(self.poller))
 
     def action_keys(self) -> None:
         """Show all keys."""
-        self.push_screen(HelpScreen())
+        self._page("Keys", lambda: [HELP])
 
     # -- changes ----------------------------------------------------------------------------
 
@@ -247,67 +248,45 @@ class TopApp(App[None]):
         marked = sorted(self.table.marked & self.poller.groups.keys())
         return marked or [name for name in (self.table.current,) if name is not None]
 
-    def _show(self, make: Callable[[list[str]], Act]) -> None:
+    def action_change(self, name: str) -> None:
+        """Show the preview of a change of the chosen groups, after what it needs was asked."""
+        make, question, example = CHANGES[name]
         groups = self._chosen()
-        if not groups:
-            return
-        try:
-            act = make(groups)
-        except UsageError as error:
-            self.notify(escape(error.message), severity="error")
-            return
-        self.push_screen(ChangeScreen(self.poller, act, self.words, self._on_changed))
 
-    def _on_changed(self, journal_id: str | None) -> None:
-        if journal_id is not None:
-            self.last_journal_id = journal_id
-            self.table.marked.clear()
-        self.poll_now()
-
-    def _ask(self, question: str, example: str, make: Callable[[list[str], str], Act]) -> None:
         def answered(text: str | None) -> None:
             if text is not None:
-                self._show(lambda groups: make(groups, text))
+                self._preview(name, lambda say: make(groups, text, say))
 
-        if self._chosen():
-            self.push_screen(AskScreen(question, example), answered)
+        if groups and question:
+            self.push_screen(
+                AskScreen(f"{counted(len(groups), 'group')}: {question}", example), answered
+            )
+        elif groups:
+            answered("")
 
-    def action_delete(self) -> None:
-        """Delete groups."""
-        self._show(lambda groups: acting.deletion(groups, self._report))
+    def _preview(self, title: str, make: Callable[[Say], Act]) -> None:
+        screen = ChangeScreen(self.poller, title, make, self.words, self._on_changed)
+        self.push_screen(screen)
 
-    def action_delete_offsets(self) -> None:
-        """Delete offsets of groups."""
-        self._ask("Offsets of which topics?", "orders:0,1 audit", acting.offset_deletion)
-
-    def action_reset(self) -> None:
-        """Reset the offsets of groups."""
-        example = "earliest, latest, 1200, +10, -10, now-2h, 2026-11-25T08:00"
-        self._ask("To where?", example, acting.reset)
-
-    def action_keep(self) -> None:
-        """Keep the offsets of groups for another retention."""
-        self._show(acting.keeping)
+    def _on_changed(self, preview: Preview) -> None:
+        """Remember what ``u`` undoes: the last change, then the one before."""
+        if preview.act.undoes is None and preview.journal_id is not None:
+            self.journal_ids.append(preview.journal_id)
+            self.table.marked.clear()
+        elif preview.act.undoes is not None and preview.is_whole:
+            self.journal_ids.remove(preview.act.undoes.id)
+        self._wake.set()
 
     def action_plan(self) -> None:
         """Write a cleanup plan instead of changing anything."""
-        groups = self._chosen()
-        if groups:
-            title = f"A cleanup plan of {counted(len(groups), 'group')}"
-            write = partial(acting.write_plan, self._admin, groups, self.words)
-            self.push_screen(JobScreen(title, write))
+        if groups := self._chosen():
+            write = partial(acting.write_plan, self.poller, groups, self.words)
+            self._page(f"A cleanup plan of {counted(len(groups), 'group')}", write)
 
     def action_undo(self) -> None:
-        """Undo the last change that was made here."""
-        journal_id = self.last_journal_id
-        if journal_id is None:
+        """Show the preview of undoing the last change that was made here."""
+        if not self.journal_ids:
             self.notify("Nothing was changed here. kgtool history has earlier changes.")
             return
-
-        def undo() -> list[str]:
-            lines = acting.undo(self._admin, journal_id)
-            self.last_journal_id = None
-            self.poll_now()
-            return lines
-
-        self.push_screen(JobScreen(f"Undo {journal_id}", undo))
+        journal_id, cluster_id = self.journal_ids[-1], self.poller.session.cluster_id
+        self._preview("undo", lambda say: acting.undoing(journal_id, cluster_id, say))

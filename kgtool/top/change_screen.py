@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual import work
@@ -13,13 +13,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from kgtool.errors import KgError, unexpected
 from kgtool.text import counted, escape
-from kgtool.top.acting import Act, Preview, command_line
+from kgtool.top.acting import WAY_BACK, Act, Preview, Say, command_line
 from kgtool.top.poll import Poller
-from kgtool.top.screens import PageScreen
-
-T = TypeVar("T")
+from kgtool.top.screens import Line, PageScreen, failure
 
 
 class AskScreen(ModalScreen[str | None]):
@@ -27,9 +24,11 @@ class AskScreen(ModalScreen[str | None]):
 
     CSS = """
     AskScreen { align: center middle; }
-    AskScreen > Vertical { width: 76; height: auto; background: $surface; padding: 1 2; }
+    AskScreen > Vertical {
+        width: 76; max-width: 100%; height: auto; background: $surface; padding: 1 2;
+    }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
     def __init__(self, question: str, example: str) -> None:
         super().__init__()
@@ -45,15 +44,12 @@ class AskScreen(ModalScreen[str | None]):
         """Answer."""
         self.dismiss(event.value.strip())
 
-    def action_cancel(self) -> None:
-        """Answer nothing."""
-        self.dismiss(None)
-
 
 class ChangeScreen(PageScreen):
     """The preview of a change; y makes it, Escape forgets it.
 
-    :param changed: called with the journal's id once something was changed.
+    :param make: returns the change, or says why there is none; may block.
+    :param changed: called with the preview once it was carried out.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,48 +59,34 @@ class ChangeScreen(PageScreen):
     ]
 
     def __init__(
-        self, poller: Poller, act: Act, words: str, changed: Callable[[str | None], None]
+        self,
+        poller: Poller,
+        title: str,
+        make: Callable[[Say], Act],
+        words: str,
+        changed: Callable[[Preview], None],
     ) -> None:
-        super().__init__()
-        self._poller, self._act, self._changed = poller, act, changed
-        self._command = Text(f"$ {command_line(words, act)}", "dim")
+        super().__init__(title, self._look)
+        self._poller, self._make, self._words, self._changed = poller, make, words, changed
         self._notes: list[str] = []
         self._preview: Preview | None = None
         self._is_open = False
         """Whether the question is on the screen."""
         self._is_running = False
 
-    def on_mount(self) -> None:
-        """Look."""
-        self._say("Looking …")
-        self._look()
-
-    def _say(self, *lines: Text | str) -> None:
-        self.show(Text(self._act.title, "bold"), "", *lines, "", self._command)
-
-    @work(thread=True)
-    def _look(self) -> None:
-        try:
-            self._preview = Preview(self._poller, self._act, self._notes.append)
-            self._preview.look()
-        except Exception as error:  # noqa: BLE001 - a line on the screen, not its end
-            self._tell(Text(escape(_message(error)), "red"))
-            return
-        lines: list[Text | str] = [*self._preview.lines(), ""]
+    def _look(self) -> list[Line]:
+        act = self._make(self._notes.append)
+        self.heading = act.title
+        self.footer = f"$ {command_line(self._words, act)}"
+        preview = self._preview = Preview(self._poller, act, self._notes.append)
+        preview.look()
+        lines: list[Line] = [*preview.lines(), ""]
         lines += [Text(escape(note), "dark_orange") for note in self._notes]
-        count = self._preview.count
-        if count:
-            lines += [f"Undo: {self._act.way_back}"]
-            question = f"Change {counted(count, 'group')}? y: yes   Escape: no"
-            lines += [Text(question, "bold")]
-        else:
-            lines += [Text("There is nothing to change. Escape goes back.", "bold")]
-        self._is_open = bool(count)
-        self._tell(*lines)
-
-    def _tell(self, *lines: Text | str) -> None:
-        if self.is_attached:
-            self.app.call_from_thread(self._say, *lines)
+        if not preview.count:
+            return [*lines, Text("There is nothing to change. Escape goes back.", "bold")]
+        self._is_open = self.is_attached
+        question = f"Change {counted(preview.count, 'group')}? y: yes   Escape: no"
+        return [*lines, f"Undo: {WAY_BACK[act.words[0]]}", Text(question, "bold")]
 
     def action_agree(self) -> None:
         """Make the change, after its cluster's name was typed where that is protected."""
@@ -121,69 +103,45 @@ class ChangeScreen(PageScreen):
         if self._preview is not None and typed == self._preview.key:
             self._run(typed)
         else:
-            self._say("Nothing changed: that is not its name. Escape goes back.")
+            self.show("Nothing changed: that is not its name. Escape goes back.")
 
     @work(thread=True)
     def _run(self, confirm: str | None) -> None:
-        assert self._preview is not None
+        preview = self._preview
+        assert preview is not None
         self._is_running = True
-        self._tell("Changing …")
+        total = counted(preview.count, "group")
+        self.tell("Changing …")
         before = len(self._notes)
-        lines: list[Text | str] = []
+        lines: list[Line] = []
         try:
-            lines += self._preview.apply(confirm)
+            lines += preview.apply(
+                confirm, lambda done: self.tell(f"Changed {done:,} of {total} …")
+            )
         except Exception as error:  # noqa: BLE001 - a line on the screen, not its end
-            lines.append(Text(escape(_message(error)), "red"))
-        journal_id = self._preview.journal_id
+            lines.append(failure(error))
         lines += ["", *(escape(note) for note in self._notes[before:])]
-        if journal_id is not None:
-            lines.append(f"Undo: u, or kgtool undo {journal_id}")
-        else:
+        if preview.journal_id is None:
             lines.append("Nothing changed.")
+        elif preview.act.undoes is None:
+            lines.append(f"Undo: u, or kgtool undo {preview.journal_id}")
+        else:
+            lines.append(f"Undo: kgtool undo {preview.journal_id}")
         self._is_running = False
-        self._changed(journal_id)
-        self._tell(*lines, "Escape goes back.")
+        self._changed(preview)
+        self.tell(*lines, "Escape goes back.")
+        if not self.is_attached:
+            preview.close()
 
     def action_leave(self) -> None:
         """Go back; a change that runs is not left."""
-        if self._is_running:
-            return
-        self.dismiss()
+        if not self._is_running:
+            self.dismiss()
 
     def on_unmount(self) -> None:
-        """Forget the plan."""
-        if self._preview is not None:
+        """Forget the plan; the thread of a change that runs does so in the end."""
+        if self._preview is not None and not self._is_running:
             self._preview.close()
 
     def action_nothing(self) -> None:
         """Do nothing."""
-
-
-class JobScreen(PageScreen):
-    """Runs something in the background, and shows the lines that it returns.
-
-    :param job: may block; what it raises is shown.
-    """
-
-    def __init__(self, title: str, job: Callable[[], list[str]]) -> None:
-        super().__init__()
-        self._title, self._job = title, job
-
-    def on_mount(self) -> None:
-        """Begin."""
-        self.show(Text(self._title, "bold"), "", "Working …")
-        self._run()
-
-    @work(thread=True)
-    def _run(self) -> None:
-        try:
-            lines: list[Text | str] = list(self._job())
-        except Exception as error:  # noqa: BLE001 - a line on the screen, not its end
-            lines = [Text(escape(_message(error)), "red")]
-        if self.is_attached:
-            self.app.call_from_thread(self.show, Text(self._title, "bold"), "", *lines)
-
-
-def _message(error: Exception) -> str:
-    known = error if isinstance(error, KgError) else unexpected(error)
-    return f"{known.message} {known.hint or ''}".strip()

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from kgtool.columns import COUNT, LAG, NAME, PLAIN, STATUS, Column
 from kgtool.errors import UsageError
 from kgtool.model import GroupListing, GroupOffsets
-from kgtool.queries.doctor.finding import PROBLEM, WARNING
+from kgtool.queries.doctor.finding import PROBLEM, WARNING, Finding
+from kgtool.queries.offsets.past import Sums, sums_of
+from kgtool.queries.offsets.rates import eta_ms, per_s
 from kgtool.text import span
 
 WINDOW_S = 60.0
 """Rates are averages over this time, so that one slow commit is no alarm."""
+FOUND_FOR_S = 300.0
+"""How long doctor's findings of a group hold; it reads the log for them."""
 KEPT = 60
 """Looks that a group keeps."""
 TREND = 8
@@ -23,56 +27,29 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 class Look(NamedTuple):
-    """What one look found of a group's offsets; ``at_s`` is monotonic.
-
-    ``ends`` and ``committed`` are sums over the partitions with a commit and a known end.
-    """
+    """What one look found of a group; ``at_s`` is monotonic."""
 
     at_s: float
-    lag: int | None = None
-    committed: int = 0
-    ends: int = 0
-    partitions: int = 0
-    topics: Mapping[str, int] = {}
-    """Topic → lag."""
+    sums: Sums = Sums()
     members: int | None = None
     error: str | None = None
 
 
 def look_of(found: GroupOffsets, at_s: float) -> Look:
     """Sum up the rows of a group."""
-    error = found.description.error
-    if error is not None:
-        return Look(at_s, error=error.message)
-    topics: dict[str, int] = {}
-    committed = ends = partitions = 0
-    for row in found.rows:
-        topics.setdefault(row.topic, 0)
-        if row.current_offset is not None and row.log_end_offset is not None:
-            topics[row.topic] += max(row.lag or 0, 0)
-            committed += row.current_offset
-            ends += row.log_end_offset
-            partitions += 1
-    lag = sum(topics.values()) if partitions else None
-    members = len(found.description.members)
-    return Look(at_s, lag, committed, ends, partitions, topics, members)
-
-
-class Finding(NamedTuple):
-    """One of doctor's findings about a group."""
-
-    kind: str
-    severity: str
-    detail: str
+    if found.description.error is not None:
+        return Look(at_s, error=found.description.error.message)
+    return Look(at_s, sums_of(found.rows), len(found.description.members))
 
 
 class Group:
     """One group: as listed, and as it was at the last looks."""
 
-    __slots__ = ("expires_at_ms", "findings", "listing", "looks", "lost_at_ms")
-
-    def __init__(self, listing: GroupListing) -> None:
-        self.listing = listing
+    def __init__(self, listing: GroupListing, listed_at_s: float = 0.0) -> None:
+        self.listing, self.listed_at_s = listing, listed_at_s
+        self.found_at_s: float | None = None
+        self.has_past = False
+        """Whether the log was asked for what was before the first look."""
         self.looks: deque[Look] = deque(maxlen=KEPT)
         self.findings: Sequence[Finding] = ()
         self.expires_at_ms: int | None = None
@@ -91,30 +68,39 @@ class Group:
     @property
     def lag(self) -> int | None:
         """Records between its commits and the ends of their logs."""
-        return self.last.lag if self.last else None
+        return self.last.sums.lag if self.last else None
+
+    @property
+    def seen_at_s(self) -> float | None:
+        """The age of the oldest that its line shows; None before the first look."""
+        return min(self.last.at_s, self.listed_at_s) if self.last else None
+
+    def findings_age_s(self, at_s: float) -> float:
+        """Return how old the findings are, and what LOSES and EXPIRES say."""
+        return 0.0 if self.found_at_s is None else at_s - self.found_at_s
+
+    def begin(self, past: Iterable[tuple[float, Sums]], at_s: float) -> None:
+        """Put before the first look what the log tells of the time until ``at_s``."""
+        first = self.looks[0]
+        told = [first._replace(at_s=at_s - ago_s, sums=sums) for ago_s, sums in past]
+        told = [look for look in told if look.at_s < first.at_s]
+        self.looks = deque([*told, *self.looks], maxlen=KEPT)
 
     def rates(self) -> tuple[float | None, float | None]:
-        """Return records written and read per second; None before the second look."""
+        """Return records written and read per second; None where nothing is known of before."""
         last = self.last
-        if last is None or last.lag is None:
+        if last is None or last.sums.lag is None:
             return None, None
-        for old in self.looks:
-            seconds = last.at_s - old.at_s
-            if 0 < seconds <= WINDOW_S and old.partitions == last.partitions:
-                produced, consumed = last.ends - old.ends, last.committed - old.committed
-                return produced / seconds, consumed / seconds
+        for at_s, old, *_ in self.looks:
+            seconds = last.at_s - at_s
+            if 0 < seconds <= WINDOW_S and old.partitions == last.sums.partitions:
+                produced, consumed = last.sums.ends - old.ends, last.sums.committed - old.committed
+                return per_s(produced, seconds), per_s(consumed, seconds)
         return None, None
-
-    def eta_ms(self) -> float | None:
-        """Return how long the lag takes to go at these rates; None: unknown, or never."""
-        produced, consumed = self.rates()
-        if not self.lag or produced is None or consumed is None or consumed <= produced:
-            return None
-        return 1000 * self.lag / (consumed - produced)
 
     def trend(self) -> str:
         """Draw the last lags as bars, the smallest and the largest of them as floor and top."""
-        lags = [look.lag for look in self.looks if look.lag is not None][-TREND:]
+        lags = [look.sums.lag for look in self.looks if look.sums.lag is not None][-TREND:]
         if len(lags) < 2:
             return ""
         low, high = min(lags), max(lags)
@@ -132,8 +118,7 @@ class Group:
         return -found.count(PROBLEM), lost, -found.count(WARNING), not runs, -(self.lag or 0)
 
 
-Key = Callable[[Group], Any]
-ORDERS: dict[str, Key] = {
+ORDERS: dict[str, Callable[[Group], Any]] = {
     "hurts": Group.hurts,
     "lag": lambda group: -(group.lag if group.lag is not None else -1),
     "name": lambda group: group.name,
@@ -180,43 +165,30 @@ def _test(word: str) -> Callable[[Group], bool]:
 _FIELDS: dict[str, Callable[[Group], Iterable[str]]] = {
     "state": lambda group: [group.listing.state or ""],
     "type": lambda group: [group.listing.type or ""],
-    "topic": lambda group: group.last.topics if group.last else (),
+    "topic": lambda group: group.last.sums.topics if group.last else (),
     "finding": lambda group: [found.kind for found in group.findings],
 }
 
 
 # -- cells ------------------------------------------------------------------------------------
 
-COLUMNS = (
-    Column("group", "GROUP", NAME),
-    Column("type", "TYPE", spare=4),
-    Column("state", "STATE", STATUS),
-    Column("members", "MEM", COUNT),
-    Column("lag", "LAG", LAG),
-    Column("trend", "TREND", PLAIN, spare=5),
-    Column("in_per_s", "IN/S", COUNT, spare=6),
-    Column("out_per_s", "OUT/S", COUNT),
-    Column("eta", "ETA", COUNT),
-    Column("loses", "LOSES", COUNT, spare=3),
-    Column("expires", "EXPIRES", COUNT, spare=2),
-    Column("seen", "SEEN", COUNT),
-    Column("findings", "FINDINGS", spare=1),
-)
-WIDTHS = {
-    "type": 8,
-    "state": 9,
-    "members": 3,
-    "lag": 9,
-    "trend": TREND,
-    "in_per_s": 6,
-    "out_per_s": 6,
-    "eta": 6,
-    "loses": 7,
-    "expires": 7,
-    "seen": 4,
-    "findings": 22,
-}
 LEAST_NAME, MOST_NAME = 16, 40
+COLUMNS = {
+    Column("group", "GROUP", NAME): LEAST_NAME,
+    Column("type", "TYPE", spare=4): 8,
+    Column("state", "STATE", STATUS): 9,
+    Column("members", "MEM", COUNT): 3,
+    Column("lag", "LAG", LAG): 9,
+    Column("trend", "TREND", PLAIN, spare=5): TREND,
+    Column("in_per_s", "IN/S", COUNT, spare=6): 6,
+    Column("out_per_s", "OUT/S", COUNT): 6,
+    Column("eta", "ETA", COUNT): 6,
+    Column("loses", "LOSES", COUNT, spare=3): 7,
+    Column("expires", "EXPIRES", COUNT, spare=2): 7,
+    Column("seen", "SEEN", COUNT): 4,
+    Column("findings", "FINDINGS", spare=1): 22,
+}
+"""With their widths."""
 
 
 def fitting(width: int) -> dict[Column, int]:
@@ -224,23 +196,25 @@ def fitting(width: int) -> dict[Column, int]:
 
     A column has a blank before it, and the mark stands before the first.
     """
-    left = list(COLUMNS)
-
-    def needed() -> int:
-        return 2 + LEAST_NAME + sum(WIDTHS[one.key] + 1 for one in left if one.key in WIDTHS)
-
-    while needed() > width and any(one.spare for one in left):
-        left.remove(min((one for one in left if one.spare), key=lambda one: one.spare))
-    name = min(MOST_NAME, LEAST_NAME + max(width - needed(), 0))
-    return {one: WIDTHS.get(one.key, name) for one in left}
+    left = dict(COLUMNS)
+    while (over := 1 + sum(left.values()) + len(left) - width) > 0:
+        spare = [column for column in left if column.spare]
+        if not spare:
+            break
+        del left[min(spare, key=lambda column: column.spare)]
+    name = next(iter(left))
+    left[name] = min(MOST_NAME, LEAST_NAME + max(-over, 0))
+    return left
 
 
 def cells(group: Group, at_s: float, now_ms: int) -> dict[str, str]:
     """Return the text of each column, before it is cut to its width."""
     last = group.last
     produced, consumed = group.rates()
-    eta = group.eta_ms()
+    eta = eta_ms(group.lag, produced, consumed)
     said = ", ".join(dict.fromkeys(found.kind for found in group.findings))
+    if said and group.findings_age_s(at_s) > FOUND_FOR_S:
+        said += f", {rough(1000 * group.findings_age_s(at_s))} ago"
     return {
         "group": group.name,
         "type": group.listing.type or "-",
@@ -250,10 +224,10 @@ def cells(group: Group, at_s: float, now_ms: int) -> dict[str, str]:
         "trend": group.trend(),
         "in_per_s": _rate(produced),
         "out_per_s": _rate(consumed),
-        "eta": "-" if eta is None else rough(eta),
+        "eta": rough(eta) if eta else "-",
         "loses": _until(group.lost_at_ms, now_ms),
         "expires": _until(group.expires_at_ms, now_ms),
-        "seen": "-" if last is None else rough(1000 * (at_s - last.at_s)),
+        "seen": "-" if group.seen_at_s is None else rough(1000 * (at_s - group.seen_at_s)),
         "findings": (last and last.error) or said,
     }
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
+from rich.console import Group, JustifyMethod, OverflowMethod
+from rich.table import Table
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
@@ -15,32 +19,45 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from kgtool.clock import now_ms
-from kgtool.errors import KgError
-from kgtool.model import Member
+from kgtool.errors import KgError, unexpected
+from kgtool.model import Member, OffsetRow
+from kgtool.queries.doctor.facts import Facts
 from kgtool.queries.doctor.finding import KINDS
-from kgtool.text import counted, escape, listed, shell_word
+from kgtool.text import counted, escape, listed, moment, shell_word
 from kgtool.top.groups import rough
-from kgtool.top.poll import Page, Partition, Poller
+from kgtool.top.poll import Page, Poller
 
-KEYS = """\
-up down pgup pgdn home end   move            enter   open the group: partitions, members, findings
-space   mark the group                       s       sort by: hurts, lag, name, state, members,
-/       filter: name, glob*, /regex/,                in/s, out/s, loses, expires
-        state:empty type:share topic:orders  t       lag by topic
-esc     all groups again, or back            q       quit
+Line = Table | Text | str
+SHOWN = 200
+"""Partitions and members of a group; the rest is counted."""
+COMMITS = 15
+"""Of a group's latest commits, so many are shown."""
+HELP = """\
+arrows, page, home, end   move; a click does too
+enter, double click       open the group: findings, partitions, members, commits
+/       filter: name, glob*, /regex/, state:empty, type:share, topic:orders
+esc     all groups again, or back
+s       sort by hurts, lag, name, state, members, in/s, out/s, loses, expires
+t       lag by topic
+space   mark the group
+q       quit
 
-Changes are shown first, ask, and can be undone as far as the preview says:
-d       delete the marked groups             o       delete offsets of the marked groups
-r       reset the marked groups              k       keep offsets for another retention
-p       write a cleanup plan instead         u       undo the last change
+Changes of the marked groups; each shows a preview and asks:
+d       delete                    o       delete offsets
+r       reset                     k       keep offsets for another retention
+p       write a cleanup plan      u       undo the last change
 
-SEEN is the age of what a line shows. IN/S and OUT/S are records written and read per second, ETA
-the time until the lag is gone at these rates. Lines dim when their last look is old.
+SEEN is the age of what a line shows; old lines are dim. IN/S and OUT/S are
+records written and read per second, ETA the time until the lag is gone at
+these rates. They begin with the commits in __consumer_offsets.
 The bottom line is the command that shows or does the same."""
 
 
 class PageScreen(ModalScreen[None]):
-    """A page of text that scrolls; Escape, Enter or q closes it."""
+    """A page of text that scrolls; Escape, Enter or q closes it.
+
+    :param job: returns the lines; may block. What it raises is shown.
+    """
 
     CSS = """
     PageScreen { align: center middle; }
@@ -49,73 +66,72 @@ class PageScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", show=False)]
 
+    def __init__(self, heading: str, job: Callable[[], Iterable[Line]]) -> None:
+        super().__init__()
+        self.heading, self.footer = escape(heading), ""
+        self._job = job
+
     def compose(self) -> ComposeResult:
         """Put the text on the screen."""
         with VerticalScroll():
             yield Static(id="page", markup=False)
 
-    def show(self, *lines: Text | str) -> None:
-        """Show lines of text."""
-        made = Text("\n").join(Text(line) if isinstance(line, str) else line for line in lines)
-        made.no_wrap = False
-        self.query_one("#page", Static).update(made)
-
-
-class HelpScreen(PageScreen):
-    """All keys."""
-
     def on_mount(self) -> None:
-        """Show them."""
-        self.show(KEYS)
-
-
-class TopicScreen(PageScreen):
-    """Lag by topic, as the last looks found it."""
-
-    def __init__(self, poller: Poller) -> None:
-        super().__init__()
-        self._poller = poller
-
-    def on_mount(self) -> None:
-        """Sum up and show."""
-        lags: dict[str, list[int]] = defaultdict(list)
-        for group in list(self._poller.groups.values()):
-            for topic, lag in (group.last.topics if group.last else {}).items():
-                lags[topic].append(lag)
-        worst = sorted(lags, key=lambda topic: (-sum(lags[topic]), topic))
-        rows = [
-            (escape(t), f"{len(lags[t]):,}", f"{sum(lags[t]):,}", f"{max(lags[t]):,}")
-            for t in worst
-        ]
-        self.show(*_table(("TOPIC", "GROUPS", "LAG", "MAX-LAG"), rows, "lrrr"))
-
-
-class GroupScreen(PageScreen):
-    """One group: findings first, then partitions and members."""
-
-    def __init__(self, poller: Poller, name: str, words: str) -> None:
-        super().__init__()
-        self._poller, self._group, self._words = poller, name, words
-
-    def on_mount(self) -> None:
-        """Look at the group."""
-        self.show(Text(escape(self._group), "bold"), "Looking …")
-        self._look()
+        """Look."""
+        self.show("Looking …")
+        self._work()
 
     @work(thread=True)
-    def _look(self) -> None:
+    def _work(self) -> None:
         try:
-            lines = list(_page(self._poller.page(self._group), self._words))
-        except KgError as error:
-            lines = [Text(escape(self._group), "bold"), Text(escape(error.message), "red")]
+            lines = list(self._job())
+        except Exception as error:  # noqa: BLE001 - a line on the screen, not its end
+            lines = [failure(error)]
+        self.tell(*lines)
+
+    def tell(self, *lines: Line) -> None:
+        """Show lines of text, from another thread."""
         if self.is_attached:
             self.app.call_from_thread(self.show, *lines)
 
+    def show(self, *lines: Line) -> None:
+        """Show lines of text between heading and footer, and from when they are."""
+        head = Text.assemble((self.heading, "bold"), (f"  {moment(now_ms())}", "dim"))
+        foot = ("", Text(self.footer, "dim")) if self.footer else ()
+        every = (head, "", *lines, *foot)
+        made = (Text(line) if isinstance(line, str) else line for line in every)
+        self.query_one("#page", Static).update(Group(*made))
 
-def _page(page: Page, words: str) -> Iterator[Text | str]:
+
+def failure(error: Exception) -> Text:
+    """Return the line of what went wrong."""
+    known = error if isinstance(error, KgError) else unexpected(error)
+    return Text(escape(f"{known.message} {known.hint or ''}".strip()), "red")
+
+
+def topics_page(poller: Poller) -> Iterator[Line]:
+    """Sum up lag by topic, as the last looks found it."""
+    lags: dict[str, list[int]] = defaultdict(list)
+    seen: dict[str, float] = {}
+    for group in list(poller.groups.values()):
+        for topic, lag in (group.last.sums.topics if group.last else {}).items():
+            lags[topic].append(lag)
+            seen[topic] = min(seen.get(topic, math.inf), group.seen_at_s or 0.0)
+    at_s = time.monotonic()
+    rows = [
+        (
+            *(escape(topic), f"{len(lags[topic]):,}", f"{sum(lags[topic]):,}"),
+            *(f"{max(lags[topic]):,}", rough(1000 * (at_s - seen[topic]))),
+        )
+        for topic in sorted(lags, key=lambda topic: (-sum(lags[topic]), topic))
+    ]
+    yield _table("TOPIC~ GROUPS+ LAG+ MAX-LAG+ SEEN+", rows)
+
+
+def group_page(poller: Poller, name: str, words: str) -> Iterator[Line]:
+    """Look at one group: findings first, then partitions, members and commits."""
+    page = poller.page(name)
     described = page.offsets.description
-    name = shell_word(described.group)
-    yield Text(escape(described.group), "bold")
     kind = " ".join(filter(None, (described.type, described.state)))
     yield f"{kind}, {counted(len(described.members), 'member')}"
     yield ""
@@ -131,32 +147,44 @@ def _page(page: Page, words: str) -> Iterator[Text | str]:
     if not page.findings:
         yield "No findings."
         yield ""
-    now = now_ms()
-    rows = [_partition(partition, now) for partition in page.partitions]
-    headers = "PARTITION OFFSET LOG-END LAG STATUS CLIENT COMMITTED EXPIRES"
-    yield from _table(tuple(headers.split()), rows, "lrrrllrr")
-    yield ""
-    if described.members:
-        yield from _table(
-            ("MEMBER", "HOST", "CLIENT", "PARTITIONS", "SUBSCRIBED"),
-            [_member(member) for member in described.members],
-            "lllrl",
-        )
-        yield ""
+    yield from _rows(page)
     for error in page.errors:
         yield Text(escape(error.message), "red")
-    yield Text(f"$ {words} explain {name}", "dim")
+    yield Text(f"$ {words} explain {shell_word(name)}", "dim")
 
 
-def _partition(partition: Partition, now: int) -> tuple[str, ...]:
-    row, committed_at_ms, expires_at_ms = partition
+def _rows(page: Page) -> Iterator[Line]:
+    """Draw the partitions, the members and the commits of a group."""
+    now, members = now_ms(), page.offsets.description.members
+    worst = sorted(page.offsets.rows, key=lambda row: -(row.lag or 0))[:SHOWN]
+    worst.sort(key=lambda row: row.topic_partition)
+    rows = [_partition(row, page.facts, now) for row in worst]
+    yield _table("PARTITION~ OFFSET+ LOG-END+ LAG+ STATUS CLIENT~ COMMITTED+ EXPIRES+", rows)
+    if len(page.offsets.rows) > SHOWN:
+        yield f"… of {len(page.offsets.rows):,} partitions those with the largest lag."
+    if members:
+        rows = [_member(member) for member in members[:SHOWN]]
+        yield from ("", _table("MEMBER~ HOST~ CLIENT~ PARTITIONS+ SUBSCRIBED~", rows))
+    if page.commits:
+        rows = [
+            (f"{rough(now - at_ms)} ago", f"{count:,}", "-" if read is None else f"{read:+,}")
+            for at_ms, count, read in page.commits[:COMMITS]
+        ]
+        yield from ("", _table("COMMITTED+ PARTITIONS+ READ+", rows))
+    yield ""
+
+
+def _partition(row: OffsetRow, facts: Facts | None, now: int) -> tuple[str, ...]:
+    commit = facts.commit_time(row) if facts else None
+    goes = facts.expiry(row) if facts else None
+    expires_at_ms = goes.expires_at_ms if goes else None
     figures = (row.current_offset, row.log_end_offset, row.lag)
     return (
-        f"{escape(row.topic)}:{row.partition}",
+        escape(row.topic_partition.typed),
         *("-" if figure is None else f"{figure:,}" for figure in figures),
         row.status,
         escape(row.client_id or "-")[:16],
-        "-" if committed_at_ms is None else f"{rough(now - committed_at_ms)} ago",
+        "-" if commit is None or commit.at_ms is None else f"{rough(now - commit.at_ms)} ago",
         "-" if expires_at_ms is None else f"in {rough(expires_at_ms - now)}",
     )
 
@@ -172,16 +200,20 @@ def _member(member: Member) -> tuple[str, ...]:
     )
 
 
-def _table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]], sides: str) -> Iterator[Text]:
-    """Draw a table: ``sides`` has an l or r for each column."""
-    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+def _table(headers: str, rows: Sequence[tuple[str, ...]]) -> Table:
+    """Draw a table without the columns that have nothing.
 
-    def line(cells: tuple[str, ...]) -> str:
-        return "  ".join(
-            cell.rjust(width) if side == "r" else cell.ljust(width)
-            for cell, width, side in zip(cells, widths, sides, strict=True)
-        ).rstrip()
-
-    yield Text(line(headers), "underline")
+    What is behind a header with ``+`` is right-aligned; only what is behind one with ``~`` breaks.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    names = headers.split()
+    used = [n for n in range(len(names)) if not rows or any(row[n] != "-" for row in rows)]
+    for name in (names[n] for n in used):
+        side: JustifyMethod = "right" if name.endswith("+") else "left"
+        breaks = name.endswith("~")
+        how: OverflowMethod = "fold" if breaks else "ellipsis"
+        least, name = 12 * breaks, name.strip("+~")
+        table.add_column(name, justify=side, no_wrap=not breaks, overflow=how, min_width=least)
     for row in rows:
-        yield Text(line(row))
+        table.add_row(*(Text(row[n]) for n in used))
+    return table

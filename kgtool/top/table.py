@@ -11,20 +11,19 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
-from textual.message import Message
+from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from kgtool.clock import now_ms
-from kgtool.columns import COUNT, LAG, Column
+from kgtool.columns import Column
 from kgtool.queries.doctor.finding import PROBLEM
 from kgtool.text import escape
-from kgtool.top.groups import Group, cells, fitting
+from kgtool.top.groups import FOUND_FOR_S, Group, cells, fitting
 
 RED, ORANGE, DIM = Style(color="red"), Style(color="dark_orange"), Style(dim=True)
 BOLD, PLAIN = Style(bold=True), Style()
 CURSOR = Style(reverse=True)
-RIGHT = (COUNT, LAG)
 STALE_S = 30.0
 """A look that is older is dim."""
 
@@ -41,24 +40,16 @@ class GroupTable(ScrollView, can_focus=True):
         Binding("pagedown", "page(1)", show=False),
         Binding("home", "move(-10000000)", show=False),
         Binding("end", "move(10000000)", show=False),
-        Binding("enter", "open", show=False),
+        Binding("space", "mark", show=False),
     ]
 
-    class Opened(Message):
-        """A group is to be opened."""
-
-        def __init__(self, name: str) -> None:
-            self.name = name
-            super().__init__()
-
-    class Moved(Message):
-        """The cursor stands on another group."""
+    cursor: reactive[int] = reactive(0)
+    """The line that is chosen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.marked: set[str] = set()
         self._rows: Sequence[Group] = ()
-        self._cursor = 0
         self._columns: dict[Column, int] = {}
 
     # -- rows and cursor --------------------------------------------------------------------
@@ -66,7 +57,7 @@ class GroupTable(ScrollView, can_focus=True):
     @property
     def current(self) -> str | None:
         """The name of the group that the cursor is on."""
-        return self._rows[self._cursor].name if self._rows else None
+        return self._rows[self.cursor].name if self._rows else None
 
     @property
     def shown(self) -> list[str]:
@@ -78,42 +69,35 @@ class GroupTable(ScrollView, can_focus=True):
         """Show other rows; the cursor stays on its group, or at the top if it stands there."""
         name = self.current
         self._rows = rows
-        if self._cursor and (self._cursor >= len(rows) or rows[self._cursor].name != name):
-            at = next((n for n, group in enumerate(rows) if group.name == name), self._cursor)
-            self._cursor = max(0, min(at, len(rows) - 1))
+        if self.cursor and (self.cursor >= len(rows) or rows[self.cursor].name != name):
+            at = next((n for n, group in enumerate(rows) if group.name == name), self.cursor)
+            self.cursor = max(0, min(at, len(rows) - 1))
         self.virtual_size = Size(0, len(rows))
         self.refresh()
 
     def action_move(self, by: int) -> None:
         """Move the cursor by so many lines."""
         if self._rows:
-            self._cursor = max(0, min(self._cursor + by, len(self._rows) - 1))
-            self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False)
-            self.post_message(self.Moved())
-            self.refresh()
+            self.cursor = max(0, min(self.cursor + by, len(self._rows) - 1))
+            self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False)
 
     def action_page(self, by: int) -> None:
         """Move the cursor by a screen."""
         self.action_move(by * max(self.size.height - 1, 1))
 
-    def action_open(self) -> None:
-        """Open the group under the cursor."""
-        if self.current is not None:
-            self.post_message(self.Opened(self.current))
-
-    def mark(self) -> None:
+    def action_mark(self) -> None:
         """Mark the group under the cursor, or take its mark off; go to the next."""
         if self.current is not None:
             self.marked ^= {self.current}
             self.action_move(1)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Put the cursor on a line; a second click opens it."""
         at = int(self.scroll_offset.y) + event.y
         if at < len(self._rows):
-            self.action_move(at - self._cursor)
+            self.action_move(at - self.cursor)
             if event.chain == 2:
-                self.action_open()
+                await self.run_action("app.open")
 
     # -- drawing ----------------------------------------------------------------------------
 
@@ -135,21 +119,25 @@ class GroupTable(ScrollView, can_focus=True):
         group = self._rows[at]
         seconds = time.monotonic()
         text = cells(group, seconds, now_ms())
-        is_old = group.last is None or seconds - group.last.at_s > STALE_S
+        is_old = group.seen_at_s is None or seconds - group.seen_at_s > STALE_S
+        is_wrong = any(found.severity == PROBLEM for found in group.findings)
+        has_old = group.findings_age_s(seconds) > FOUND_FOR_S
         segments = [Segment("●" if group.name in self.marked else " ", ORANGE)]
         for column, width in self._columns.items():
-            style = _style(column.key, group, DIM if is_old else PLAIN)
+            is_dim = is_old or (has_old and column.key in ("loses", "expires"))
+            style = _style(column.key, group, DIM if is_dim else PLAIN, is_wrong=is_wrong)
             segments.append(Segment(" "))
             segments.append(Segment(_fit(escape(text[column.key]), width, column), style))
         strip = Strip(segments).adjust_cell_length(self.size.width)
-        return strip.apply_style(CURSOR) if at == self._cursor else strip
+        return strip.apply_style(CURSOR) if at == self.cursor else strip
 
 
-def _style(key: str, group: Group, otherwise: Style) -> Style:
-    is_wrong = any(found.severity == PROBLEM for found in group.findings)
+def _style(key: str, group: Group, otherwise: Style, *, is_wrong: bool) -> Style:
     if key == "findings" and (is_wrong or (group.last and group.last.error)):
         return RED
-    if key == "loses" and group.lost_at_ms is not None:
+    if key == "group" and is_wrong and otherwise is PLAIN:  # findings may have no room
+        return RED + BOLD
+    if key == "loses" and group.lost_at_ms is not None and otherwise is PLAIN:
         return ORANGE
     return BOLD if key == "group" and otherwise is PLAIN else otherwise
 
@@ -159,4 +147,4 @@ def _fit(text: str, width: int, column: Column) -> str:
         half = (width - 1) // 2
         is_name = column.key == "group"
         text = f"{text[: width - 1 - half]}…{text[-half:]}" if is_name else f"{text[: width - 1]}…"
-    return text.rjust(width) if column.kind in RIGHT else text.ljust(width)
+    return text.rjust(width) if column.is_number else text.ljust(width)

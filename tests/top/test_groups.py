@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, GroupListing, GroupOffsets, OffsetRow
-from kgtool.top.groups import ORDERS, Finding, Group, Look, cells, fitting, look_of, parse_filter
+from kgtool.queries.doctor.finding import Finding
+from kgtool.queries.offsets.past import Sums
+from kgtool.top.groups import ORDERS, Group, Look, cells, fitting, look_of, parse_filter
 
 
 def group(name: str, *looks: Look, state: str = "Empty", kind: str = "classic") -> Group:
-    made = Group(GroupListing(name, kind, state, "consumer", 1))
+    made = Group(GroupListing(name, kind, state, "consumer", 1), math.inf)
     made.looks.extend(looks)
     return made
 
 
-def look(at_s: float, committed: int, ends: int, **more: object) -> Look:
-    return Look(
-        at_s, ends - committed, committed, ends, 2, {"orders": ends - committed}, 1
-    )._replace(**more)
+def look(at_s: float, committed: int, ends: int, *, partitions: int = 2, members: int = 1) -> Look:
+    sums = Sums(ends - committed, committed, ends, partitions, {"orders": ends - committed})
+    return Look(at_s, sums, members)
 
 
 def _row(topic: str, partition: int, offset: int | None, end: int | None) -> OffsetRow:
@@ -32,17 +35,17 @@ def test_a_look_sums_up_what_is_known() -> None:
     description = GroupDescription("g", "classic", "Empty", "", "", None, ())
     rows = [_row("a", 0, 3, 10), _row("a", 1, 5, 5), _row("b", 0, None, 7), _row("b", 1, 9, 4)]
     found = look_of(GroupOffsets(description, rows, []), 1.0)
-    assert (found.lag, found.partitions, found.members) == (7, 3, 0)
-    assert found.topics == {"a": 7, "b": 0}, "beyond the end is no negative lag of others"
+    assert (found.sums.lag, found.sums.partitions, found.members) == (7, 3, 0)
+    assert found.sums.topics == {"a": 7, "b": 0}, "beyond the end is no negative lag of others"
 
 
 def test_rates_and_the_time_until_the_lag_is_gone() -> None:
     steady = group("g", look(0, 0, 100), look(10, 150, 200))
     assert steady.rates() == (10.0, 15.0)
-    assert steady.eta_ms() == 50 * 1000 / 5
+    assert cells(steady, 10.0, 0)["eta"] == "10s"
     assert group("g", look(0, 0, 100)).rates() == (None, None), "one look tells no rate"
     behind = group("g", look(0, 0, 100), look(10, 50, 200))
-    assert behind.eta_ms() is None, "never at these rates"
+    assert cells(behind, 10.0, 0)["eta"] == "-", "never at these rates"
     changed = group("g", look(0, 0, 100, partitions=1), look(10, 150, 200))
     assert changed.rates() == (None, None), "other partitions: sums that can't be compared"
 
@@ -70,7 +73,7 @@ def test_the_trend_shows_which_way_it_goes() -> None:
 )
 def test_filters(text: str, names: set[str]) -> None:
     billing = group("billing-1")
-    billing.findings = [Finding("beyond-end", "problem", "")]
+    billing.findings = [Finding("beyond-end", "problem", "", {})]
     groups = [
         billing,
         group("payments", look(0, 0, 1), state="Stable"),
@@ -86,7 +89,7 @@ def test_a_wrong_regular_expression_is_said() -> None:
 
 def test_the_worst_comes_first() -> None:
     broken, lagging, dead, calm = group("z"), group("y", look(0, 0, 5)), group("x"), group("w")
-    broken.findings = [Finding("beyond-end", "problem", "")]
+    broken.findings = [Finding("beyond-end", "problem", "", {})]
     dead.looks.append(look(0, 0, 500, members=0))
     calm.looks.append(look(0, 5, 5))
     order = sorted([calm, dead, lagging, broken], key=ORDERS["hurts"])

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from kgtool.api.group_admin import GroupAdmin
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.top.app import TopApp
-from kgtool.top.screens import GroupScreen, HelpScreen, TopicScreen
+from kgtool.top.screens import PageScreen
 from tests.support.clients import commit, create_topic, produce, unique
 
 pytestmark = pytest.mark.broker
@@ -36,8 +34,7 @@ class World:
 
     def run(self, steps: Steps, size: tuple[int, int] = (100, 24)) -> None:
         """Start the screen with only these groups on it, and do something."""
-        admin = partial(GroupAdmin, self.bootstrap)
-        app = TopApp(Settings(parse_bootstrap(self.bootstrap), 20_000), admin, 0.2)
+        app = TopApp(Settings(parse_bootstrap(self.bootstrap), 20_000), 0.2)
 
         async def main() -> None:
             async with app.run_test(size=size) as pilot:
@@ -96,13 +93,13 @@ def test_a_group_opens_with_its_findings_first(world: World) -> None:
         await pilot.press("home", "enter")
         await until(pilot, lambda: any("problem:" in line for line in lines(app)))
         page = lines(app)
-        assert isinstance(app.screen, GroupScreen)
-        assert page[0].strip() == f"{world.prefix}-lost"
+        assert isinstance(app.screen, PageScreen)
+        assert page[0].split()[0] == f"{world.prefix}-lost"
         at = next(n for n, line in enumerate(page) if "problem:" in line)
         assert "committed beyond the end of the log" in page[at]
         assert any(f"{world.topic}:0" in line and "beyond-end" in line for line in page[at:])
         await pilot.press("escape")
-        assert not isinstance(app.screen, GroupScreen)
+        assert not isinstance(app.screen, PageScreen)
 
     world.run(steps)
 
@@ -126,10 +123,10 @@ def test_what_comes_is_seen_and_dated(world: World, bootstrap: str) -> None:
 def test_keys_that_only_look(world: World) -> None:
     async def steps(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("question_mark")
-        assert isinstance(app.screen, HelpScreen)
+        assert isinstance(app.screen, PageScreen)
         await pilot.press("q")
         await pilot.press("t")
-        assert isinstance(app.screen, TopicScreen)
+        assert isinstance(app.screen, PageScreen)
         await until(pilot, lambda: any(x.split()[:2] == [world.topic, "3"] for x in lines(app)))
         await pilot.press("escape")
         orders = []

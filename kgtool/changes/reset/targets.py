@@ -7,11 +7,14 @@ log, as ``ConsumerGroupCommand.checkOffsetsRange`` does (and reports that). Unli
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kgtool.errors import UsageError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition, TopicSpec
 from kgtool.queries.offsets.list_offsets import LogRange
+from kgtool.timespec import time_ms
 
 STRATEGIES = (
     "to-earliest",
@@ -36,6 +39,28 @@ class Strategy(NamedTuple):
     number: int = 0
     offsets: Mapping[str, Mapping[TopicPartition, int]] = {}
     like: str = ""
+
+    @classmethod
+    def parse(cls, text: str, now_ms: int) -> Strategy:
+        """Read a target that a person types: ``earliest``, ``latest``, ``1200``, ``+10``, ``-10``
+        or a time.
+
+        :raises UsageError: it is none of these.
+        """
+        if text in ("earliest", "latest"):
+            return cls(f"to-{text}")
+        if re.fullmatch(r"[+-]\d{1,18}", text, re.ASCII):
+            return cls("shift-by", int(text))
+        if re.fullmatch(r"\d{1,12}", text, re.ASCII):
+            return cls("to-offset", int(text))
+        try:
+            is_time = text[:3] == "now" or text[:1].isdigit()
+            return cls("to-datetime", time_ms(text if is_time else "", now_ms))
+        except UsageError:
+            raise UsageError(
+                f"{text or 'Nothing'} is no target: earliest, latest, an offset, +N, -N, "
+                "2026-11-25T08:00 or now-2h."
+            ) from None
 
     @property
     def timestamp_ms(self) -> int | None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from kgtool import timespec
 from kgtool.cli.app.argv import ACTIONS, NO, TAKES_VALUE, YES, CommandLine
 from kgtool.cli.app.nearest import did_you_mean
-from kgtool.cli.options.types import parse_topic
 from kgtool.errors import UsageError
+from kgtool.model import TopicSpec
 from kgtool.text import shell_word
 
 STRATEGIES = (
@@ -112,7 +112,7 @@ def _check_run(action: str, line: CommandLine) -> None:
     if action in ("delete-offsets", "reset-offsets"):
         for _, value in line.values("topic"):
             try:
-                parse_topic(value)
+                TopicSpec.parse(value)
             except UsageError as error:
                 raise Refusal(error.message) from error
 

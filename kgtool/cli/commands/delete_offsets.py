@@ -16,7 +16,6 @@ from kgtool.cli.change.share import refuse_share
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
-from kgtool.cli.options.types import parse_topic
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
@@ -115,7 +114,7 @@ def with_topics(selection: Selection) -> tuple[Selection, Sequence[TopicSpec]]:
     others = selection.groups[is_first_a_group:]
     words = [word for word in others if PARTITIONS.fullmatch(word)]
     groups = tuple(name for name in selection.groups if name not in words)
-    return selection._replace(groups=groups), tuple(map(parse_topic, words))
+    return selection._replace(groups=groups), tuple(map(TopicSpec.parse, words))
 
 
 class _DeleteRun(ChangeRun):

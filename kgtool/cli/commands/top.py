@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
-from kgtool.api.group_admin import GroupAdmin
 from kgtool.cli.options.declare import declare, option
-from kgtool.cli.options.shared import CONNECTION, cluster_options, given_connection
+from kgtool.cli.options.shared import cluster_options, given_connection
 from kgtool.cli.options.types import duration
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.terminal import is_terminal
@@ -49,10 +49,8 @@ def command(settings: Settings, output: Output, interval: int) -> int:
     words = [
         f"--{name.replace('_', '-')} {shell_word(str(value))}" for name, value in given.items()
     ]
-    server, file, name, timeout = map(given_connection().get, CONNECTION)
-
-    def admin() -> GroupAdmin:
-        return GroupAdmin(server, command_config=file, context=name, timeout_ms=timeout or 30_000)
-
-    TopApp(settings, admin, interval / 1000, " ".join(["kgtool", *words])).run()
-    return 0
+    app = TopApp(settings, interval / 1000, " ".join(["kgtool", *words]))
+    # An exception in the middle of its loop would leave threads, and the terminal as it is.
+    signal.signal(signal.SIGTERM, lambda *_: app.exit(return_code=128 + signal.SIGTERM))
+    app.run()
+    return app.return_code or 0

@@ -63,26 +63,8 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 PAIR = Parsed("key=value", _pair)
 """``KEY=VALUE``, as a pair."""
-TOPIC = Parsed("topic[:partitions]", lambda text, _: parse_topic(text))
+TOPIC = Parsed("topic[:partitions]", lambda text, _: TopicSpec.parse(text))
 """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
-
-
-def parse_topic(text: str) -> TopicSpec:
-    """Read ``t`` or ``t:0,1`` as ``ConsumerGroupCommand.parseTopicsWithPartitions`` does.
-
-    >>> parse_topic("orders:1,0,1")
-    TopicSpec(topic='orders', partitions=(1, 0))
-    """
-    topic, colon, rest = text.partition(":")
-    if not topic or ":" in rest or (colon and not rest):
-        raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
-    if not colon:
-        return TopicSpec(topic)
-    words = [word.strip() for word in (rest.rstrip(",") or rest).split(",")]
-    for word in words:
-        if not (word.isascii() and word.isdigit() and int(word) < 2**31):
-            raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
-    return TopicSpec(topic, tuple(dict.fromkeys(map(int, words))))
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg,unused-ignore]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from kgtool.model import TopicPartition
 from kgtool.queries.log.scan import GroupLog, offset_key
@@ -30,6 +31,13 @@ class Moves:
             if at_ms > since_ms:
                 self.records += max(offset - self.offset, 0)
             self.offset, self.held_ms, self.has_moved = offset, at_ms, True
+
+
+class Commit(NamedTuple):
+    """One commit of an offset; ms since the epoch."""
+
+    at_ms: int
+    offset: int
 
 
 class MovesLog(GroupLog):
@@ -66,3 +74,26 @@ class MovesLog(GroupLog):
     def moves(self, group: str, partition: TopicPartition) -> Moves | None:
         """Return how an offset has moved; None: no commit of it was read, or it is deleted."""
         return self._moves.get(offset_key(group, partition))
+
+
+class CommitsLog(MovesLog):
+    """Also keeps the commits themselves, the newest ``KEPT`` of each offset."""
+
+    KEPT = 100
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._commits: dict[bytes, deque[Commit]] = {}
+
+    def _put(self, key: bytes, raw: Any, now_ms: int) -> None:
+        super()._put(key, raw, now_ms)
+        moves = self._moves.get(key)
+        if moves is None:
+            self._commits.pop(key, None)
+            return
+        kept = self._commits.setdefault(key, deque(maxlen=self.KEPT))
+        kept.append(Commit(now_ms, moves.offset))
+
+    def commits(self, group: str, partition: TopicPartition) -> Sequence[Commit]:
+        """Return the commits of an offset since it was there, in the order of the log."""
+        return self._commits.get(offset_key(group, partition), ())

@@ -8,7 +8,7 @@ at the offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -56,6 +56,8 @@ class Rates(NamedTuple):
 
     rows: Mapping[Key, Rate]
     unread: Mapping[str, KgError]
+    logs: Mapping[str, Stretch]
+    """What was read of the log, by group."""
 
 
 def per_s(count: float, seconds: float) -> float:
@@ -80,17 +82,20 @@ def find_rates(
     *,
     look_s: float = LOOK_S,
     stuck: bool = True,
+    make_log: Callable[..., MovesLog] = MovesLog,
 ) -> Operation[Rates]:
     """Return the rates of all committed offsets of groups.
 
     :param over_ms: the time that they are averages of.
     :param look_s: between two looks, where the log can't be read; 0: no second look.
     :param stuck: also find ``stuck_since_ms``, for which earlier parts of the log may be read.
+    :param make_log: what the log is read into.
     """
     search = _Search(groups, now_ms, min(over_ms, now_ms))
     partitions = sorted({at for _, at in search.rows})
     search.ends = yield from log_ranges(cluster, partitions, search.since_ms)
-    yield from _read_logs(cluster, search, _STRETCHES if stuck else _STRETCHES[:1])
+    stretches = _STRETCHES if stuck else _STRETCHES[:1]
+    yield from _read_logs(cluster, search, stretches, make_log)
     read = {key: search.read_per_s(key) for key in search.rows}
     if search.unread and look_s:
         read.update((yield from _look_twice(cluster, list(search.unread), look_s)))
@@ -100,7 +105,7 @@ def find_rates(
         produced, consumed = search.produced_per_s(key[1]), read[key]
         left_ms = eta_ms(row.lag, produced, consumed)
         found[key] = Rate(produced, consumed, left_ms, since_ms.get(key))
-    return Rates(found, search.unread)
+    return Rates(found, search.unread, search.logs)
 
 
 class _Search:
@@ -172,16 +177,19 @@ class _Search:
 
 
 def _read_logs(
-    cluster: Cluster, search: _Search, stretches: Sequence[tuple[int, int]]
+    cluster: Cluster,
+    search: _Search,
+    stretches: Sequence[tuple[int, int]],
+    make_log: Callable[..., MovesLog],
 ) -> Operation[None]:
     """Read the log of the groups, as far back as is necessary and the stretches allow."""
     names = sorted({group for group, _ in search.rows})
-    make_log = partial(MovesLog, since_ms=search.since_ms)
+    begin_log = partial(make_log, since_ms=search.since_ms)
     for length_ms, small in stretches:
         if not names:
             return
         begin_ms = search.now_ms - max(length_ms, 2 * search.over_ms)
-        reader = LogReader(names, begin_ms, small=small, make_log=make_log)
+        reader = LogReader(names, begin_ms, small=small, make_log=begin_log)
         try:
             found = yield from within(reader.read(cluster, names), READING_SHARE)
         except KgError as error:

@@ -1,0 +1,130 @@
+"""Whole screens as text: tests/data/top holds each to the letter, ages and dates included.
+
+After a change that is wanted: ``KGTOOL_GOLDEN=write pytest tests/top/test_golden.py``, and read
+what git diff shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.model import GroupDescription, GroupListing, GroupOffsets, Member, OffsetRow
+from kgtool.queries.doctor.finding import Finding
+from kgtool.queries.offsets.past import CommitTime
+from kgtool.top import app as app_module
+from kgtool.top import screens, table
+from kgtool.top.app import TopApp
+from kgtool.top.groups import Group, look_of
+from kgtool.top.poll import Page, Poller
+from tests.top.test_screen import lines, until
+
+GOLDEN = Path(__file__).parents[1] / "data" / "top"
+NOW_S, NOW_MS = 1000.0, 1_700_000_000_000
+MEMBER = Member("app-1-5f2c", None, "app-1", "/10.0.0.1", (("orders", (0, 1)),), ("orders",))
+BEYOND = Finding("beyond-end", "problem", "stock-sync is 90 beyond the end of inventory:0", {})
+
+
+def _rows(group: str, offsets: Sequence[tuple[int, int]], topic: str) -> list[OffsetRow]:
+    more = (3, "", None, None, "app-1" if group == "billing" else None, True)
+    return [
+        OffsetRow(
+            *(group, topic, number, offset, 0, end, end - offset),
+            *more,
+            "ok" if offset <= end else "beyond-end",
+        )
+        for number, (offset, end) in enumerate(offsets)
+    ]
+
+
+def _offsets(
+    name: str, state: str, offsets: Sequence[tuple[int, int]], topic: str = "orders"
+) -> GroupOffsets:
+    members = (MEMBER,) if state == "Stable" else ()
+    description = GroupDescription(name, "classic", state, "consumer", "range", None, members)
+    return GroupOffsets(description, _rows(name, offsets, topic), [])
+
+
+def _group(*looks: tuple[float, GroupOffsets]) -> Group:
+    last = looks[-1][1].description
+    group = Group(GroupListing(last.group, "classic", last.state, "consumer", 1), NOW_S - 1)
+    group.looks.extend(look_of(found, at_s) for at_s, found in looks)
+    return group
+
+
+def _world() -> dict[str, Group]:
+    ends = (1000, 1180, 1450, 1600, 1900, 2100, 2350)
+    billing = [
+        (NOW_S - 60 + 10 * n, _offsets("billing", "Stable", [(900 + 170 * n, end), (40, 40)]))
+        for n, end in enumerate(ends)
+    ]
+    billing[-1] = (NOW_S - 2, billing[-1][1])
+    found = [
+        _group(*billing),
+        _group((NOW_S - 2, _offsets("stock-sync", "Empty", [(100, 10)], "inventory"))),
+        _group((NOW_S - 75, _offsets("reporting", "Empty", [(500, 60_500), (7, 8)]))),
+        Group(GroupListing("not-looked-at-yet", "consumer", "Stable", "consumer", 2), NOW_S),
+        _group((NOW_S - 2, _offsets("group-\x07-with-a-bell-and-a-very-long-name", "Empty", []))),
+    ]
+    found[1].findings, found[1].found_at_s = [BEYOND], NOW_S - 400
+    found[2].lost_at_ms, found[2].expires_at_ms = NOW_MS + 3 * 3_600_000, NOW_MS + 5 * 86_400_000
+    found[2].found_at_s = NOW_S - 20
+    return {group.name: group for group in found}
+
+
+def _page(_poller: Poller, name: str) -> Page:
+    offsets = _offsets(name, "Stable", [(1920, 2350), (40, 40)])
+    commits = [CommitTime(NOW_MS - 1000 * ago, 2, read) for ago, read in ((2, 170), (12, None))]
+    return Page(offsets, None, [BEYOND._replace(group=name)], (), commits)
+
+
+KEYS = {
+    "table": (),
+    "filtered": ("slash", *"state:empty", "enter"),
+    "typing": ("slash", *"/(/"),
+    "marked": ("down", "space", "space"),
+    "keys": ("question_mark",),
+    "group": ("down", "enter"),
+    "topics": ("t",),
+    "reset": ("r",),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+def test_whole_screens(size: tuple[int, int], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = TopApp(Settings(parse_bootstrap("b:9092"), 20_000), 3600.0)
+    for module in (table, screens, app_module):
+        monkeypatch.setattr(
+            module, "time", SimpleNamespace(monotonic=lambda: NOW_S, thread_time=float)
+        )
+    for module in (table, screens):
+        monkeypatch.setattr(module, "now_ms", lambda: NOW_MS)
+    monkeypatch.setattr(Poller, "poll", lambda *_: False)
+    monkeypatch.setattr(Poller, "begin", lambda *_: False)
+    monkeypatch.setattr(Poller, "find", lambda *_: False)
+    monkeypatch.setattr(Poller, "page", _page)
+    app.poller.groups = _world()
+    app.poller.polled_at_s = NOW_S - 2
+
+    async def main() -> list[str]:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            app._draw()
+            await pilot.press(*KEYS[name])
+            await until(pilot, lambda: not any("Looking …" in line for line in lines(app)))
+            await pilot.pause()
+            return lines(app)
+
+    shown = "\n".join(asyncio.run(main())).rstrip() + "\n"
+    golden = GOLDEN / f"{name}-{size[0]}x{size[1]}.txt"
+    if os.environ.get("KGTOOL_GOLDEN") == "write":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(shown, encoding="utf-8")
+    assert shown == golden.read_text(encoding="utf-8")
