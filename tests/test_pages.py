@@ -43,7 +43,7 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_readme_is_one_screen_of_reading() -> None:
     text = (ROOT / "README.rst").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 150
+    assert len(text.splitlines()) < 160
     targets = re.findall(r"<(docs/[^>]+)>`_|\.\. image:: (\S+)", text)
     assert ("", "docs/report.png") in targets
     for target in map("".join, targets):
