@@ -280,6 +280,16 @@ def analyzed(path: Path) -> Analysis:
     return Analysis(LocalEngine(1), inputs.files, basis)
 
 
+@pytest.mark.parametrize("name", ["carriage returns", "two carriage returns", "blanks behind"])
+@pytest.mark.parametrize("prefix", ["nothing", "compose"])
+def test_ends_of_lines_are_not_part_of_records(name: str, prefix: str, tmp_path: Path) -> None:
+    path = PASSED_ON / "01b-text-plain.txt"
+    chance = random.Random(1)
+    changed = tmp_path / "changed.txt"
+    changed.write_bytes(ENCODINGS[name](PREFIXES[prefix](text_of(path), chance), chance))
+    assert content(changed) == content(path)
+
+
 def test_notes_beside_a_log_cost_it_nothing(tmp_path: Path) -> None:
     """Kind: a line that ends in ::NULL is no group's record, nor a logger's line beside one."""
     writer.segment(tmp_path, writer.commits(0, 3))
