@@ -300,8 +300,6 @@ def in_the_middle(
     ("command", "failure"),
     [
         ("delete", "kill -9"),
-        ("delete", "SIGSTOP"),
-        ("delete-offsets", "kill -9"),
         ("delete-offsets", "restart"),
         ("reset-offsets", "SIGSTOP"),
         ("reset-offsets", MOVED),
