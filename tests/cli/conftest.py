@@ -65,10 +65,10 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr("kgtool.queries.cluster.topics.refresh", lambda _cluster: None)
     # No broker answers here, so nothing more is to be found out of what was described.
     monkeypatch.setattr(
-        "kgtool.queries.groups.list.mark_unlisted", lambda described, _kinds: described
+        "kgtool.queries.groups.listings.mark_unlisted", lambda described, _kinds: described
     )
     # Nor how fast anything moves.
-    monkeypatch.setattr("kgtool.cli.describe.watch.find_rates", lambda *_, **__: Rates({}, {}))
+    monkeypatch.setattr("kgtool.cli.describe.watch.find_rates", lambda *_, **__: Rates({}, {}, {}))
 
     def use(**results: Any) -> None:
         for name, result in results.items():
