@@ -94,7 +94,7 @@ class TopApp(App[None]):
         )
         self.poller = Poller(settings, self._report)
         self._interval_s = interval_s
-        self._problem = ""
+        self._problem = self._wrong_filter = ""
         self._order = "hurts"
         self._shown = 0
         self._filter: Callable[[Group], bool] = parse_filter("")
@@ -168,7 +168,7 @@ class TopApp(App[None]):
         self.table.refresh()
         self._parts["where"].update(self._where())
         self._parts["header"].update(" " + self.table.header())
-        self._parts["notes"].update(escape(self._problem))
+        self._parts["notes"].update(escape(self._wrong_filter or self._problem))
         self._say_command()
 
     def _where(self) -> str:
@@ -215,9 +215,9 @@ class TopApp(App[None]):
             return
         try:
             self._filter, self._filter_text = parse_filter(event.value), event.value
-            self._problem = ""
+            self._wrong_filter = ""
         except UsageError as error:
-            self._problem = error.message
+            self._wrong_filter = error.message
         self._draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
