@@ -142,7 +142,7 @@ def analyze(
     if basis.assumed:
         notes.append(f"Assumed: {', '.join(basis.assumed)}.")
     older = older_note(analysis.older_until_ms, basis.rules)
-    notes += [] if older is None else [older]
+    notes += [each for each in (older, analysis.misplaced) if each is not None]
     return Tables(analysis, notes, [*inputs.problems, *damaged])
 
 

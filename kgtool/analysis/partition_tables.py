@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.decode.blobs import release
+from kgtool.analysis.fold import homes
 from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.buckets import Blobs, buckets
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
@@ -60,6 +61,8 @@ def _tables(folded: FoldedLog) -> Tables:
     yield "transactions", at_end.transactions(folded)
     yield "orphans", at_end.orphans(folded, live_table, found)
     yield "upgrades", at_end.upgrades(folded, found)
+    place = folded.partition, folded.plan.log_partitions
+    yield "homes", homes.table(folded.log.groups, *place, folded.misplaced)
     if options.plan:
         yield "cleanup", cleanup.items(folded, live_table, found.group)
     removals_table = removals.table(folded, explained)

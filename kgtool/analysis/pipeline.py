@@ -15,6 +15,7 @@ from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode import written_by
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.fold import homes
 from kgtool.analysis.fold.arrays import MAX, NONE
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
@@ -208,6 +209,7 @@ class Analysis:
             frozenset(self.begins_late),
             basis.listed if self._asks_listing else {},
             older_until_ms=self.older_until_ms,
+            log_partitions=self.log_partitions,
             older_rules=basis.older_rules,
             hold_ms=(basis.rule_changes[-1][0] if basis.rule_changes else NONE, MAX),
         )
@@ -216,6 +218,17 @@ class Analysis:
     def begins_late(self) -> dict[int, int]:
         """The first offset read of each log partition that begins before the inputs."""
         return begins_late(self.files, self._read, self.basis.log_starts, self._earlier_heads)
+
+    @property
+    def log_partitions(self) -> int:
+        """cluster.json's number of log partitions; 0: it does not tell."""
+        known = self.basis.log_starts
+        return len(known) if set(known) == set(range(len(known))) else 0
+
+    @cached_property
+    def misplaced(self) -> str | None:
+        """The sentence about groups in a log partition that is not theirs; None: there are none."""
+        return homes.note(self.small("homes"), self.log_partitions)
 
     @property
     def _asks_listing(self) -> bool:

@@ -13,8 +13,9 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.decode.job_progress import ReadCounters
 from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.fold import homes
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import MAX, NONE, Ints, arrow_ints, decode_texts
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, decode_texts
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.group_life import GroupEvent
 from kgtool.analysis.fold.group_states import GroupStates
@@ -78,6 +79,8 @@ class FoldPlan(NamedTuple):
     """cluster.json's groups, where records can't tell the state of some."""
     older_until_ms: dict[int, int] = {}
     """Until when brokers with other rules are known to have written each log partition."""
+    log_partitions: int = 0
+    """cluster.json's number of log partitions; 0: unknown."""
     older_rules: tuple[tuple[int, RuleSet], ...] = ()
     """(until when, rules) of the brokers before those with ``rules``, in the order of time."""
     hold_ms: tuple[int, int] = (NONE, MAX)
@@ -152,7 +155,19 @@ class FoldedLog:
         """What can't be known."""
         headless = self.partition in self.plan.headless
         plan, shared = self.plan, (self.log, self.states)
-        return Unknown(*shared, plan.rules, plan.listed, end_ms=plan.end_ms, is_headless=headless)
+        return Unknown(
+            *shared,
+            plan.rules,
+            plan.listed,
+            end_ms=plan.end_ms,
+            is_headless=headless,
+            misplaced=self.misplaced,
+        )
+
+    @cached_property
+    def misplaced(self) -> Bools:
+        """Groups that belong to another log partition."""
+        return homes.misplaced(self.log.groups, self.partition, self.plan.log_partitions)
 
     def phases(self) -> Iterator[FoldedLog]:
         """The same log by the rules of each time, the newest first; this is the first of them."""

@@ -88,7 +88,8 @@ def _explain_removals(folded: FoldedLog) -> Removals:
     found = found.only(np.lexsort((found.position, found.group)))
     if not size:
         return found
-    return _by_these_rules(folded, _as_far_as_known(folded, _with_causes(folded, found)))
+    found = _by_these_rules(folded, _as_far_as_known(folded, _with_causes(folded, found)))
+    return _hidden(found, folded.misplaced[found.group]) if folded.misplaced.any() else found
 
 
 def _by_these_rules(folded: FoldedLog, found: Removals) -> Removals:

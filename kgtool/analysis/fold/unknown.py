@@ -43,13 +43,17 @@ class Unknown:
         *,
         end_ms: int,
         is_headless: bool,
+        misplaced: Bools,
     ) -> None:
         """:param listed: the groups of cluster.json.
 
         :param end_ms: the moment to which the log was read.
 
         :param is_headless: whether the log begins before the inputs.
+
+        :param misplaced: groups that belong to another log partition.
         """
+        self._misplaced = misplaced
         self._log, self._states, self._rules = log, states, rules
         self._listed, self._end_ms = listed, end_ms
         self.is_headless, self._missing = is_headless, log.missing
@@ -144,7 +148,7 @@ class Unknown:
             ended = np.zeros(size, dtype=np.bool_)
             ended[own.group[ends_group(own)]] = True
             untold |= ended & ~self.has_own
-        return untold | ((self._told == MAX) & ~self._partly)
+        return untold | ((self._told == MAX) & ~self._partly) | self._misplaced
 
     @cached_property
     def listed(self) -> dict[int, Listed]:
@@ -152,7 +156,7 @@ class Unknown:
         if not self._listed:
             return {}
         names = self._log.groups.to_pylist()
-        rows = np.flatnonzero(self._untold).tolist()
+        rows = np.flatnonzero(self._untold & ~self._misplaced).tolist()
         return {row: self._listed[names[row]] for row in rows if names[row] in self._listed}
 
     @cached_property

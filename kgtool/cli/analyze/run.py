@@ -238,9 +238,11 @@ def _note_log(output: Output, analysis: Any) -> None:
 
 
 def _warn_early(output: Output, analysis: Any) -> None:
-    """Warn of ages that look like retentions that the brokers had for a time."""
+    """Warn of misplaced groups, and of ages that look like retentions that brokers had."""
     from kgtool.analysis.words import about, when
 
+    if analysis.misplaced is not None:
+        output.note(f"Warning: {analysis.misplaced}")
     now = about(analysis.basis.retention_ms).replace(" ", "")
     for count, total, age_ms, last_ms in analysis.shared_ages:
         some = f"All {total:,}" if count == total else f"{count:,} of {total:,}"
