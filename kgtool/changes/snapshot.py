@@ -13,15 +13,7 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, within
 from kgtool.errors import ChangedMeanwhile, KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    OffsetDeletion,
-    Target,
-    TopicPartition,
-    TopicSpec,
-)
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.share_and_streams import read_with_offsets
@@ -236,8 +228,6 @@ def _take_images(
 # between the question and the change. A plan of ten thousand groups can't hold the offsets.
 
 
-FAILED = -1
-"""Instead of the digest of an offset that the plan has refused; ``hash`` never is -1."""
 CHANGED_SINCE = ChangedMeanwhile(
     "The offset has changed since the plan was shown.",
     hint="Check with kgtool describe, and repeat the command if it should still change.",
@@ -260,28 +250,3 @@ def group_digest(committed: Committed | KgError) -> int:
         return 0
     digests = ((partition, value_digest(value)) for partition, value in committed.items())
     return hash(tuple(sorted(item for item in digests if item[1])))
-
-
-class Agreed(NamedTuple):
-    """What a plan has shown of one group: the partitions, and a digest of the offset of each
-    (0: none; FAILED: it was refused).
-
-    ``unknown``: rows of topics without partitions that can't be looked up.
-    """
-
-    specs: Sequence[TopicSpec]
-    digests: Sequence[int]
-    unknown: Sequence[OffsetDeletion]
-
-    @property
-    def offsets(self) -> int:
-        """How many offsets are going to be deleted."""
-        return sum(digest not in (0, FAILED) for digest in self.digests)
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions whose offsets are going to be deleted."""
-        known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
-        return [
-            at for at, digest in zip(known, self.digests, strict=True) if digest not in (0, FAILED)
-        ]

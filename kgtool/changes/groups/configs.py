@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.changes.doubt import is_unsettled
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, call_any, version_of
 from kgtool.client.denied import Need
-from kgtool.client.lost_replies import is_unsettled
 from kgtool.client.ops import ANY, Operation, backoff, cut, gather
 from kgtool.client.retries import keep_reason
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown

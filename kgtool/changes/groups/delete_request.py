@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+from kgtool.changes.doubt import AS_BEFORE, Attempt, Doubts, Items, Outcome, Seen, is_in_doubt
 from kgtool.changes.offsets.batches import (
     BATCH_BYTES,
     batch_bytes,
@@ -18,9 +20,8 @@ from kgtool.changes.snapshot import group_digest, value_digest
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
-from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
 from kgtool.client.ops import Call, Operation
-from kgtool.errors import ChangedMeanwhile, KgError
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
@@ -66,7 +67,7 @@ def _delete_large(cluster: Cluster, had: Mapping[str, Committed]) -> Operation[A
         if isinstance(outcome, KgError):
             answers[group] = outcome
             continue
-        rest = {at: had[group][at] for at, code in outcome.items() if code != codes.NONE}
+        rest = {at: had[group][at] for at, error in outcome.items() if error is not None}
         if group_digest(now[group]) == group_digest(rest):
             left[group] = rest
         else:
@@ -94,64 +95,73 @@ def _send(
     :param begun: groups whose offsets were deleted: before 4.0 the last one takes the group with
         it.
     """
-    asked = set(begun)
+    requests = _Deletions(cluster, had, limit, set(begun))
+    attempt = Attempt(cluster, {group: [None] for group in had}, requests)
+    yield from attempt.run()
+    yield from attempt.last_look("it was deleted")
+    return {group: outcomes[None] for group, outcomes in attempt.outcomes.items()}
 
-    def read(ids: list[str], reply: Any) -> dict[str, Any]:
+
+class _Deletions(NamedTuple):
+    """DeleteGroups. ``asked``: groups that an earlier request may have deleted."""
+
+    cluster: Cluster
+    had: Mapping[str, Committed]
+    limit: int
+    asked: set[str]
+
+    def look(
+        self, broker: int, items: Items[None], doubts: Doubts[None]
+    ) -> Operation[dict[str, KgError | dict[None, Seen]]]:
+        """Compare groups with what they had."""
+        had, now = self.had, (yield from fetch_on(self.cluster, broker, list(items)))
+        is_bare = any(doubts[group] and now[group] == {} == had[group] for group in items)
+        listed = (yield from listed_on(broker)) if is_bare else ()
+        found: dict[str, KgError | dict[None, Seen]] = {}
+        for group in items:
+            judge = partial(_verdict, listed) if doubts[group] else _changed
+            seen = judge(group, had[group], now[group])
+            if isinstance(seen, KgError) and not isinstance(seen, ChangedMeanwhile):
+                found[group] = seen
+            else:
+                found[group] = {None: seen}
+        return found
+
+    def send(self, broker: int, items: Items[None]) -> Operation[dict[str, dict[None, Outcome]]]:
+        """Send requests for all groups."""
+        parts = split(list(items), lambda group: _bytes(group, self.had[group]), self.limit)
+        found = yield from send_parts(parts, lambda part: _request(broker, part), self._read)
+        answers = ((group, found[group]) for group in items)
+        return {g: {None: Outcome(e, isinstance(e, BrokerError | None))} for g, e in answers}
+
+    def _read(self, ids: list[str], reply: Any) -> Answers:
         if isinstance(reply, KgError):
-            asked.update(ids)
+            self.asked.update(ids)
             return dict.fromkeys(ids, reply)
-        answers: dict[str, Any] = {
+        answers: Answers = {
             group: left_out(delete_groups_api.Request, f"group '{group}'") for group in ids
         }
-        answered = {row.group_id for row in reply.results}
-        asked.update(group for group in ids if group not in answered)
         for row in reply.results:
             # Not found after an answer that was lost, or was about the log: an earlier request
             # deleted it.
-            gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
-            done = row.error_code == codes.NONE or gone
-            error = denied.explain(
-                broker_error(row.error_code, row.error_message),
-                denied.DELETE_GROUP,
-                group=row.group_id,
-            )
-            if is_unsettled(error) or is_too_large(error):
-                asked.add(row.group_id)
-            answers[row.group_id] = None if done else error
+            gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in self.asked
+            error = broker_error(row.error_code, row.error_message)
+            refused = denied.explain(error, denied.DELETE_GROUP, group=row.group_id)
+            answers[row.group_id] = None if row.error_code == codes.NONE or gone else refused
+        self.asked.update(g for g in ids if is_in_doubt(answers[g]) or is_too_large(answers[g]))
         return answers
-
-    def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        parts = split(ids, lambda group: _bytes(group, had[group]), limit)
-        return (yield from send_parts(parts, lambda part: _request(broker, part), read))
-
-    def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from fetch_on(cluster, broker, ids)
-        found = {group: _changed(group, had[group], now[group]) for group in ids}
-        return {group: error for group, error in found.items() if error is not None}
-
-    def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from fetch_on(cluster, broker, ids)
-        is_bare = any(now[group] == {} == had[group] for group in ids)
-        listed = (yield from listed_on(broker)) if is_bare else ()
-        return {group: _verdict(group, had[group], now[group], listed) for group in ids}
-
-    changed = change_by_coordinator(cluster, list(had), send, look, "it was deleted", first_look)
-    return (yield from changed)
 
 
 def _request(broker: int, groups: list[str]) -> Call:
     return Call(broker, delete_groups_api.Request(group_ids=groups))
 
 
-def _changed(group: str, before: Committed, now: Committed | KgError) -> KgError | None:
-    """Return the error of a group that somebody has committed to since it was read.
-
-    Images and journal in between may take their time.
-    """
+def _changed(group: str, before: Committed, now: Committed | KgError) -> Seen:
+    """Find commits since a group was read: images and journal in between may take their time."""
     if isinstance(now, KgError):
-        return now if before else None  # share groups keep their offsets elsewhere
+        return now if before else AS_BEFORE  # share groups keep their offsets elsewhere
     if all(value_digest(value) in (0, value_digest(before.get(at))) for at, value in now.items()):
-        return None
+        return AS_BEFORE
     return ChangedMeanwhile(
         f"Group {group} has other commits than the journal: it is not deleted.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",
@@ -159,8 +169,8 @@ def _changed(group: str, before: Committed, now: Committed | KgError) -> KgError
 
 
 def _verdict(
-    group: str, before: Committed, now: Committed | KgError, listed: Collection[str] | KgError
-) -> Any:
+    listed: Collection[str] | KgError, group: str, before: Committed, now: Committed | KgError
+) -> Seen:
     """Decide whether DeleteGroups may be sent again; a group without offsets is no loss."""
     if isinstance(now, KgError):
         return now
@@ -172,6 +182,8 @@ def _verdict(
             "committed since: it was not sent again.",
             hint="Check with kgtool describe, and repeat the command if it should still go.",
         ).after_sending()
-    if now or isinstance(listed, KgError):
-        return SEND_AGAIN if now else listed
-    return None if before or group not in listed else SEND_AGAIN
+    if now:
+        return AS_BEFORE
+    if isinstance(listed, KgError):
+        return listed
+    return None if before or group not in listed else AS_BEFORE

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kgtool.changes.doubt import is_unsettled
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, find_unsupported, version_of
-from kgtool.client.lost_replies import is_unsettled
 from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import GroupDescription, ItemError, Member, Target

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.driver import Before
 from kgtool.changes.kinds.delete_groups import not_empty
-from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.offsets.delete_request import Answer, delete_partitions
 from kgtool.changes.offsets.start_offsets import write_start_offsets
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.plan_rows import compared, failed, open_rows
@@ -145,9 +145,8 @@ class DeleteOffsets(NamedTuple):
         commits = {group: parts for group, parts in wanted.items() if group not in writes}
         sending = [delete_partitions(cluster, commits, had), write_start_offsets(cluster, writes)]
         answers, outcomes = yield from gather(sending)
-        for group, outcome in outcomes.items():
-            answers[group] = {at: error or codes.NONE for at, error in outcome.items()}
-        return [_outcome(group, answers[group.group]) for group in going]
+        found = {**answers, **outcomes}
+        return [_outcome(group, found[group.group]) for group in going]
 
 
 def ends_of(
@@ -281,7 +280,7 @@ def _refusal(
 # Rows
 
 
-def _outcome(group: GroupOffsetDeletions, answer: Any) -> GroupOffsetDeletions:
+def _outcome(group: GroupOffsetDeletions, answer: Answer) -> GroupOffsetDeletions:
     """Return the rows of a group after the coordinator's ``answer``."""
     if isinstance(answer, KgError):
         answer = denied.explain(answer, denied.DELETE_OFFSETS, group=group.group)
@@ -289,7 +288,7 @@ def _outcome(group: GroupOffsetDeletions, answer: Any) -> GroupOffsetDeletions:
             return _all_failed(
                 group.group, *_sorted(group), ItemError.of(answer, Target(group.group))
             )
-        answer = dict.fromkeys([row.at for row in open_rows(group)], answer)
+        answer = dict.fromkeys((row.at for row in open_rows(group)), answer)
     rows = [_answered(group, row, answer[row.at]) if row.is_open else row for row in group.rows]
     return group._replace(rows=rows)
 
@@ -300,10 +299,11 @@ def _sorted(group: GroupOffsetDeletions) -> tuple[list[TopicPartition], list[Off
 
 
 def _answered(
-    group: GroupOffsetDeletions, row: OffsetDeletion, outcome: int | KgError
+    group: GroupOffsetDeletions, row: OffsetDeletion, error: KgError | None
 ) -> OffsetDeletion:
-    if outcome:
-        return _failed(group.description, row, outcome)
+    if error is not None:
+        is_held = error.code == codes.GROUP_SUBSCRIBED_TO_TOPIC
+        return _failed(group.description, row, error.code if is_held and error.code else error)
     return row._replace(status="deleted" if row.old is not None else "no-offset")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kgtool.changes.driver import Before
-from kgtool.changes.offsets.commit import Outcome
+from kgtool.changes.offsets.commit import Outcomes
 from kgtool.changes.offsets.start_offsets import write_by_type
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
@@ -95,7 +95,7 @@ def _checked(
     return each_open(reset, lambda row: compared(row, row.old, committed.get(row.at), pending))
 
 
-def _done(row: ResetRow, outcome: Outcome) -> ResetRow:
+def _done(row: ResetRow, outcome: Outcomes) -> ResetRow:
     error = outcome[row.at]
     return row._replace(status="reset") if error is None else failed(row, _commit_error(row, error))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgtool.changes.offsets.commit import CommitIdentity, Outcome
+from kgtool.changes.offsets.commit import CommitIdentity, Outcomes
 from kgtool.changes.offsets.verify import Write, Writes
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -94,7 +94,7 @@ _FENCED = (
 
 
 def fenced_writes(
-    wanted: Mapping[str, Writes], outcomes: Mapping[str, Outcome]
+    wanted: Mapping[str, Writes], outcomes: Mapping[str, Outcomes]
 ) -> dict[str, dict[TopicPartition, Write]]:
     """Return the writes that were refused because the group has rebalanced since."""
     found: dict[str, dict[TopicPartition, Write]] = {}

@@ -32,7 +32,7 @@ REQUEST_BYTES = 256 * 1024
 OffsetsToCommit = Mapping[TopicPartition, CommittedOffset]
 TopicIds = Mapping[str, "UUID | None"]
 """The id that each topic had when it was read; None on brokers before 2.8."""
-Outcome = dict[TopicPartition, "KgError | None"]
+Outcomes = dict[TopicPartition, "KgError | None"]
 """The error of each partition; None where the coordinator has stored it."""
 
 
@@ -56,7 +56,7 @@ def commit_on(
     asked: Mapping[str, OffsetsToCommit],
     identities: Mapping[str, CommitIdentity],
     ids: TopicIds,
-) -> Operation[dict[str, Outcome]]:
+) -> Operation[dict[str, Outcomes]]:
     """Commit on one coordinator, all requests pipelined; nothing is sent twice.
 
     :param ids: topics with an id are committed by it where the coordinator can (v10).
@@ -78,7 +78,7 @@ def commit_on(
         request = _request(group, part, identities.get(group, ADMIN), ids)
         calls.append(Call(broker, request, None if by_id else NAMES_VERSION))
     replies = yield from pipelined(calls)
-    outcomes: dict[str, Outcome] = {group: {} for group in asked}
+    outcomes: dict[str, Outcomes] = {group: {} for group in asked}
     for (group, part, by_id), reply in zip(parts, replies, strict=True):
         names = {ids[p.topic]: p.topic for p in part} if by_id else None
         outcomes[group].update(_read(group, reply, part, names))
@@ -123,11 +123,11 @@ def _request(
 
 def _read(
     group: str, reply: Any, asked: OffsetsToCommit, names: Mapping[UUID | None, str] | None
-) -> Outcome:
+) -> Outcomes:
     if isinstance(reply, KgError):
         return dict.fromkeys(asked, reply)
     missing = OutcomeUnknown("The coordinator's answer leaves this partition out.")
-    found: Outcome = dict.fromkeys(asked, missing)
+    found: Outcomes = dict.fromkeys(asked, missing)
     for topic in reply.topics:
         name = topic.name if names is None else names.get(topic.topic_id, "")
         for row in topic.partitions:

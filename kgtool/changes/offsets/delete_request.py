@@ -2,112 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from kgtool.changes.doubt import AS_BEFORE, Attempt, Doubts, Items, Outcome, Seen
 from kgtool.changes.offsets.batches import batch_bytes, send_parts, split
 from kgtool.changes.offsets.batches import tombstone_bytes as _bytes
 from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.changes.snapshot import value_digest
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
-from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
 from kgtool.client.ops import Call, Operation, grouped
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import CommittedOffset, TopicPartition
-from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.offsets.fetch import Committed, fetch_on, selected_on
 
+Answer = KgError | dict[TopicPartition, KgError | None]
+"""The outcome of each partition of a group, or one error for all of them."""
+
 
 def delete_partitions(
     cluster: Cluster, wanted: Mapping[str, list[TopicPartition]], had: Mapping[str, Committed]
-) -> Operation[dict[str, Any]]:
+) -> Operation[dict[str, Answer]]:
     """Delete offsets of groups, the requests for one coordinator pipelined.
-
-    The answer of each group is an error code (or a ``KgError``) for each partition, or one error
-    for all of them.
 
     :param had: the offsets before. They are compared with the current ones just before the
         request, and where an answer was lost they tell what has been deleted.
     """
-    left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
-    settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
-
-    most = max((sum(_bytes(g, at) for at in parts) for g, parts in left.items()), default=0)
+    most = max((sum(_bytes(g, at) for at in parts) for g, parts in wanted.items()), default=0)
     limit = yield from batch_bytes(most)
+    attempt = Attempt(cluster, wanted, _Deletions(cluster, had, limit))
+    yield from attempt.run()
+    yield from attempt.last_look("its offsets were deleted")
+    return attempt.answers()
 
-    def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+
+class _Deletions(NamedTuple):
+    """OffsetDelete; a batch of ``limit`` bytes of tombstones at most."""
+
+    cluster: Cluster
+    had: Mapping[str, Committed]
+    limit: int
+
+    def look(
+        self, broker: int, items: Items[TopicPartition], doubts: Doubts[TopicPartition]
+    ) -> Operation[dict[str, KgError | dict[TopicPartition, Seen]]]:
+        """Compare offsets with those before; among all of a group, -1 differs from none."""
+        fresh = {group: parts for group, parts in items.items() if not doubts[group]}
+        doubtful = [group for group in items if doubts[group]]
+        now = (yield from selected_on(self.cluster, broker, fresh, {})) if fresh else {}
+        if doubtful:
+            now.update((yield from fetch_on(self.cluster, broker, doubtful)))
+        return {
+            group: found
+            if isinstance(found := now[group], KgError)
+            else {
+                at: _judge(group, self.had[group].get(at), found.get(at), at in doubts[group])
+                for at in parts
+            }
+            for group, parts in items.items()
+        }
+
+    def send(
+        self, broker: int, items: Items[TopicPartition]
+    ) -> Operation[dict[str, dict[TopicPartition, Outcome]]]:
+        """Send requests for all partitions."""
         parts = [
             part
-            for group in ids
-            for part in split([(group, at) for at in left[group]], lambda i: _bytes(*i), limit)
+            for group, partitions in items.items()
+            for part in split([(group, at) for at in partitions], lambda i: _bytes(*i), self.limit)
         ]
         found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
-        return {group: _sort(group, left, settled[group], found) for group in ids}
+        return {
+            group: {at: _outcome(found[group, at]) for at in partitions}
+            for group, partitions in items.items()
+        }
 
-    def judge(group: str, now: Committed | KgError, verdict: Judge) -> Any:
-        return _judge(group, left, settled[group], had[group], now, verdict)
 
-    def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from selected_on(cluster, broker, {group: left[group] for group in ids}, {})
-        found = {group: judge(group, now[group], _at_first) for group in ids}
-        return {group: answer for group, answer in found.items() if answer is not SEND_AGAIN}
-
-    def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from fetch_on(cluster, broker, ids)
-        return {group: judge(group, now[group], _after_a_lost_answer) for group in ids}
-
-    what = "its offsets were deleted"
-    answers = yield from change_by_coordinator(cluster, list(left), send, look, what, first_look)
-    for group, answer in answers.items():
-        if isinstance(answer, dict):
-            settled[group].update(answer)
-        elif settled[group]:
-            settled[group].update(dict.fromkeys(left[group], answer))
-        else:
-            continue
-        answers[group] = settled[group]
-    return {**settled, **answers}
+def _outcome(answer: Any) -> Outcome:
+    """Return a partition's code, or the error of its request, as its outcome."""
+    if isinstance(answer, KgError):
+        return Outcome(answer, is_final=False)
+    return Outcome(broker_error(answer) if answer else None)
 
 
 Value = CommittedOffset | KgError | None
-Judge = Callable[[str, Value, Value], Any]
-"""Takes a group, its offset before and its offset now. Returns ``SEND_AGAIN`` if the two are the
-same, else the partition's answer."""
 
 
-def _judge(
-    group: str,
-    left: dict[str, list[TopicPartition]],
-    settled: dict[TopicPartition, Any],
-    had: Committed,
-    now: Committed | KgError,
-    verdict: Judge,
-) -> Any:
-    """Settle the partitions of a group that have changed; keep the others in ``left``."""
-    if isinstance(now, KgError):
-        return now
-    found = {at: verdict(group, had.get(at), now.get(at)) for at in left[group]}
-    settled.update({at: answer for at, answer in found.items() if answer is not SEND_AGAIN})
-    left[group] = [at for at, answer in found.items() if answer is SEND_AGAIN]
-    return SEND_AGAIN if left[group] else {}
-
-
-def _at_first(_group: str, old: Value, now: Value) -> Any:
-    """Find commits since the first read: images and journal in between may take their time."""
-    if value_digest(now) in (0, value_digest(old)):
-        return SEND_AGAIN
-    return changed_meanwhile(old, now)  # type: ignore[arg-type]
-
-
-def _after_a_lost_answer(group: str, old: Value, now: Value) -> Any:
-    """Distinguish deleted, unchanged and newly committed offsets."""
-    if now is None:
-        return codes.NONE
-    if value_digest(now) == value_digest(old):
-        return SEND_AGAIN
+def _judge(group: str, old: Value, now: Value, is_in_doubt: bool) -> Seen:
+    """Distinguish unchanged, deleted and newly committed offsets."""
+    if now is None and is_in_doubt:
+        return None
+    if value_digest(now) == value_digest(old) or (not is_in_doubt and not value_digest(now)):
+        return AS_BEFORE
+    if not is_in_doubt:
+        return changed_meanwhile(old, now)  # type: ignore[arg-type]
     return ChangedMeanwhile(
         f"The answer of group '{group}' to the deletion was lost, and there is another offset now.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",
@@ -144,19 +135,3 @@ def _read(part: list[_Item], reply: Any) -> dict[_Item, Any]:
         item: found[item[1]] if item[1] in found else left_out(offset_delete.Request, str(item[1]))
         for item in part
     }
-
-
-def _sort(
-    group: str,
-    left: dict[str, list[TopicPartition]],
-    settled: dict[TopicPartition, Any],
-    found: Mapping[_Item, Any],
-) -> Any:
-    """Return the codes of a group's partitions, or the error that left some of them open."""
-    answers = {at: found[group, at] for at in left[group]}
-    errors = {at: answer for at, answer in answers.items() if isinstance(answer, KgError)}
-    if not errors:
-        return answers
-    settled.update({at: answer for at, answer in answers.items() if at not in errors})
-    left[group] = list(errors)
-    return next(filter(is_unsettled, errors.values()), next(iter(errors.values())))

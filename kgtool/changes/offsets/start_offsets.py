@@ -9,16 +9,16 @@ is set. Only whole topics can be deleted: a partition of one that stays has its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from kgtool.changes.offsets.commit import Outcome
+from kgtool.changes.doubt import AS_BEFORE, Attempt, Doubts, Items, Outcome, Seen
+from kgtool.changes.offsets.commit import Outcomes
 from kgtool.changes.offsets.verify import Write, Writes, changed_meanwhile, shown
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, pipelined
-from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
 from kgtool.client.ops import Call, Operation, gather, grouped
 from kgtool.errors import KgError, NotVerified
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
@@ -33,7 +33,7 @@ NO_OFFSET = -1
 
 def write_by_type(
     cluster: Cluster, wanted: Mapping[str, Writes], share: Collection[str]
-) -> Operation[dict[str, Outcome]]:
+) -> Operation[dict[str, Outcomes]]:
     """Write the offsets of groups: those of ``share`` groups are start offsets."""
     starts = {group: writes for group, writes in wanted.items() if group in share}
     commits = {group: writes for group, writes in wanted.items() if group not in share}
@@ -44,85 +44,57 @@ def write_by_type(
 
 def write_start_offsets(
     cluster: Cluster, wanted: Mapping[str, Writes]
-) -> Operation[dict[str, Outcome]]:
+) -> Operation[dict[str, Outcomes]]:
     """Write start offsets, and no others; each partition has its own outcome.
 
     :param wanted: by group; an offset whose ``Write.new`` is None is deleted.
     """
-    left = {group: dict(writes) for group, writes in wanted.items() if writes}
-    outcomes = yield from _Writing(cluster, left).run()
-    return {group: outcomes.get(group, {}) for group in wanted}
+    requests = _Requests(cluster, wanted, {})
+    attempt = Attempt(cluster, wanted, requests)
+    yield from attempt.run()
+    yield from attempt.last_look("its start offsets were changed")
+    yield from _read_back(cluster, wanted, attempt.outcomes)
+    return attempt.outcomes
 
 
-class _Writing:
-    """The offsets that are still to be written, and the outcomes."""
+class _Requests(NamedTuple):
+    """The two requests. ``now``: the offsets of each group as just read."""
 
-    def __init__(self, cluster: Cluster, left: dict[str, dict[TopicPartition, Write]]) -> None:
-        self._cluster = cluster
-        self._left = left
-        self._writes = {group: dict(writes) for group, writes in left.items()}
-        self._now: dict[str, Committed] = {}
-        self._outcomes: dict[str, Outcome] = {group: {} for group in left}
+    cluster: Cluster
+    wanted: Mapping[str, Writes]
+    now: dict[str, Committed]
 
-    def run(self) -> Operation[dict[str, Outcome]]:
-        """Compare, send, look up what is in doubt, and read back."""
-        what = "its start offsets were changed"
-        answers = yield from change_by_coordinator(
-            self._cluster, list(self._left), self._send, self._look, what, self._look_first
-        )
-        for group, answer in answers.items():
-            if isinstance(answer, KgError):
-                self._outcomes[group].update(dict.fromkeys(self._left[group], answer))
-        yield from self._read_back()
-        return self._outcomes
+    def look(
+        self, broker: int, items: Items[TopicPartition], _doubts: Doubts[TopicPartition]
+    ) -> Operation[dict[str, KgError | dict[TopicPartition, Seen]]]:
+        """Find what is done already, and what another client has changed."""
+        now = yield from start_offsets_on(broker, list(items))
+        found: dict[str, KgError | dict[TopicPartition, Seen]] = {}
+        for group, parts in items.items():
+            offsets = now[group]
+            if isinstance(offsets, KgError):
+                found[group] = offsets
+                continue
+            self.now[group] = offsets
+            writes = self.wanted[group]
+            found[group] = {at: _judge(writes[at], offsets.get(at)) for at in parts}
+        return found
 
-    # -- comparing ------------------------------------------------------------------------
-
-    def _look_first(self, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-        found = yield from self._look(broker, groups)
-        return {group: answer for group, answer in found.items() if answer is not SEND_AGAIN}
-
-    def _look(self, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from start_offsets_on(broker, groups)
-        return {group: self._judge(group, now[group]) for group in groups}
-
-    def _judge(self, group: str, now: Committed | KgError) -> Any:
-        """Settle what is done already, and what another client has changed."""
-        if isinstance(now, KgError):
-            return now
-        self._now[group] = now
-        for at, write in list(self._left[group].items()):
-            value = now.get(at)
-            is_same = not isinstance(value, KgError) and same_commit(value, write.old)
-            if isinstance(value, KgError):
-                self._settle(group, at, value)
-            elif _is_done(write, value, is_same):
-                self._settle(group, at, None)
-            elif not is_same:
-                self._settle(group, at, changed_meanwhile(write.old, value))
-        return SEND_AGAIN if self._left[group] else {}
-
-    def _settle(self, group: str, at: TopicPartition, error: KgError | None) -> None:
-        self._outcomes[group][at] = error
-        del self._left[group][at]
-
-    # -- sending --------------------------------------------------------------------------
-
-    def _send(self, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-        asked = [(group, request) for group in groups for request in self._requests(group)]
+    def send(
+        self, broker: int, items: Items[TopicPartition]
+    ) -> Operation[dict[str, dict[TopicPartition, Outcome]]]:
+        """Send all requests, and read their answers."""
+        asked = [(group, each) for group in items for each in self._requests(group, items[group])]
         replies = yield from pipelined([Call(broker, request) for _, request in asked])
-        answers: dict[str, Any] = {group: {} for group in groups}
+        answers: dict[str, dict[TopicPartition, Outcome]] = {group: {} for group in items}
         for (group, request), reply in zip(asked, replies, strict=True):
-            error = self._take(group, request, reply)
-            # What may have been done is looked up, whatever the other request's answer.
-            if error is not None and not is_unsettled(answers[group]):
-                answers[group] = error
+            answers[group].update(_read(group, items[group], request, reply))
         return answers
 
-    def _requests(self, group: str) -> list[Any]:
+    def _requests(self, group: str, parts: Sequence[TopicPartition]) -> list[Any]:
         """Return what sets the offsets of a group, and what deletes those of whole topics."""
-        left, now = self._left[group], self._now[group]
-        staying = {at.topic for at in now if at not in left or left[at].new is not None}
+        left = {at: self.wanted[group][at] for at in parts}
+        staying = {at.topic for at in self.now[group] if at not in left or left[at].new is not None}
         whole = {at.topic for at, write in left.items() if write.new is None} - staying
         api, deletion = alter_share_group_offsets, delete_share_group_offsets
         rows = (
@@ -140,41 +112,46 @@ class _Writing:
             requests.append(deletion.Request(group_id=group, topics=names))
         return requests
 
-    def _take(self, group: str, request: Any, reply: Any) -> KgError | None:
-        """Settle what is answered; return the error of the rest."""
-        if isinstance(reply, KgError):
-            return reply
-        is_deletion = isinstance(request, delete_share_group_offsets.Request)
-        need = denied.DELETE_OFFSETS if is_deletion else denied.COMMIT
-        if reply.error_code:
-            refused = broker_error(reply.error_code, reply.error_message)
-            return denied.explain(refused, need, group=group)
-        names = {topic.topic_name for topic in request.topics}
-        found = _answers(reply, need)
-        open_error = None
-        for at in [at for at in self._left[group] if at.topic in names]:
-            key = TopicPartition(at.topic, -1) if is_deletion else at
-            error = found.get(key, left_out(request, str(at)))
-            if is_unsettled(error):
-                open_error = error
-            else:
-                self._settle(group, at, error)
-        return open_error
 
-    def _read_back(self) -> Operation[None]:
-        """Compare what brokers have accepted; where it can't be read, their answer stands."""
-        done = [group for group, found in self._outcomes.items() if None in found.values()]
-        now = (yield from fetch_start_offsets(self._cluster, done)) if done else {}
-        for group, found in now.items():
-            for at, error in self._outcomes[group].items():
-                value = found if isinstance(found, KgError) else found.get(at)
-                if error is None and not isinstance(value, KgError):
-                    self._outcomes[group][at] = _verified(self._writes[group][at], value)
+def _judge(write: Write, now: CommittedOffset | KgError | None) -> Seen:
+    """Compare an offset; one that is right already is set again: that forgets delivery state."""
+    if isinstance(now, KgError):
+        return now
+    is_same = same_commit(now, write.old)
+    if (now is None and write.new is None) or (same_commit(now, write.new) and not is_same):
+        return None
+    return AS_BEFORE if is_same else changed_meanwhile(write.old, now)
 
 
-def _is_done(write: Write, now: CommittedOffset | None, is_same: bool) -> bool:
-    """Whether nothing is left to do; an offset is set again, to forget the delivery state."""
-    return (now is None and write.new is None) or (same_commit(now, write.new) and not is_same)
+def _read(
+    group: str, parts: Sequence[TopicPartition], request: Any, reply: Any
+) -> dict[TopicPartition, Outcome]:
+    """Return the answer for each partition that a request is about."""
+    is_deletion = isinstance(request, delete_share_group_offsets.Request)
+    need = denied.DELETE_OFFSETS if is_deletion else denied.COMMIT
+    names = {topic.topic_name for topic in request.topics}
+    mine = [at for at in parts if at.topic in names]
+    if not isinstance(reply, KgError) and reply.error_code:
+        refused = broker_error(reply.error_code, reply.error_message)
+        reply = denied.explain(refused, need, group=group)
+    if isinstance(reply, KgError):
+        return dict.fromkeys(mine, Outcome(reply, is_final=False))
+    found = _answers(reply, need)
+    keys = {at: TopicPartition(at.topic, -1) if is_deletion else at for at in mine}
+    return {at: Outcome(found.get(key, left_out(request, str(at)))) for at, key in keys.items()}
+
+
+def _read_back(
+    cluster: Cluster, wanted: Mapping[str, Writes], outcomes: dict[str, Outcomes]
+) -> Operation[None]:
+    """Compare what brokers have accepted; where it can't be read, their answer stands."""
+    done = [group for group, found in outcomes.items() if None in found.values()]
+    now = (yield from fetch_start_offsets(cluster, done)) if done else {}
+    for group, found in now.items():
+        for at, error in outcomes[group].items():
+            value = found if isinstance(found, KgError) else found.get(at)
+            if error is None and not isinstance(value, KgError):
+                outcomes[group][at] = _verified(wanted[group][at], value)
 
 
 def _answers(reply: Any, need: denied.Need) -> dict[TopicPartition, KgError | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kgtool.changes.offsets.commit import Outcome
+from kgtool.changes.offsets.commit import Outcomes
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import ChangedMeanwhile, KgError, NotVerified, OutcomeUnknown
@@ -50,7 +50,7 @@ def shown(value: CommittedOffset | None) -> str:
 def read_back(
     cluster: Cluster,
     wanted: Mapping[str, Writes],
-    outcomes: dict[str, Outcome],
+    outcomes: dict[str, Outcomes],
     doubtful: Mapping[str, set[TopicPartition]],
     verify: bool,
     refresh: bool,

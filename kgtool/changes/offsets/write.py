@@ -1,42 +1,31 @@
 """Writing offsets: compare, commit, verify. The only place that sends OffsetCommit.
 
-OffsetCommit has no compare-and-set. So just before each commit, first or repeated, the coordinator
-is asked for the current offset: only what still has the value seen before is sent, what already
-has the new value is done, and anything else is another client's and left alone
-(``ChangedMeanwhile``). A window of one round trip remains.
-
-A commit whose answer is lost or unclear may have been made. Before it is looked up, its
-connection is closed, so that it can't reach the broker later. What is read back at the end
-decides; where that can't be read either, the outcome is unknown (``OutcomeUnknown``).
+Each commit is compared with the offset before, and looked up where its answer did not come: see
+``kgtool.changes.doubt``. What is read back at the end decides; where that can't be read either,
+the outcome is unknown (``OutcomeUnknown``).
 
 What may be written is for the caller to decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from kgtool.changes.doubt import AS_BEFORE, Attempt, Doubts, Items, Outcome, Seen, is_in_doubt
 from kgtool.changes.offsets.commit import (
     NAMES_VERSION,
     CommitIdentity,
-    Outcome,
+    Outcomes,
     TopicIds,
     commit_on,
 )
-from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.offsets.delete_request import Answer, delete_partitions
 from kgtool.changes.offsets.verify import HINT, Write, Writes, changed_meanwhile, read_back
-from kgtool.client.cluster import Cluster, by_coordinator, ensure_topics, fetch_metadata, version_of
-from kgtool.client.lost_replies import UNSETTLED
-from kgtool.client.ops import DeadlineExceeded, HangUp, Operation, gather, within
-from kgtool.errors import (
-    BrokerError,
-    ChangedMeanwhile,
-    KgError,
-    NetworkError,
-    OutcomeUnknown,
-    TopicRecreated,
-)
+from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata, version_of
+from kgtool.client.ops import DeadlineExceeded, Operation, gather, within
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, NetworkError, TopicRecreated
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_commit
@@ -72,7 +61,7 @@ def write_offsets(
     *,
     verify: bool = True,
     refresh: bool = False,
-) -> Operation[dict[str, Outcome]]:
+) -> Operation[dict[str, Outcomes]]:
     """Write these offsets, and no others; each partition has its own outcome.
 
     An administrator's commit to a group that has members is answered with UNKNOWN_MEMBER_ID (25);
@@ -89,14 +78,16 @@ def write_offsets(
     names = sorted({partition.topic for writes in commits.values() for partition in writes})
     yield from ensure_topics(cluster, names)
     ids = {name: cluster.topics[name].topic_id for name in names}
-    work = _Commits(cluster, commits, identities or {}, ids)
-    _, deleted = yield from within(gather([work.run(), _delete(cluster, deletions)]), WRITING_SHARE)
+    requests = _Commits(cluster, commits, identities or {}, ids)
+    work = Attempt(cluster, commits, requests, _Tries().next)
+    both = gather([work.run(), _delete(cluster, deletions)])
+    _, deleted = yield from within(both, WRITING_SHARE)
     outcomes = {group: {**work.outcomes[group], **deleted[group]} for group in wanted}
     for group, outcome in deleted.items():
         # What was sent and not answered may reach the broker after all reads.
         work.lost[group].update(p for p, e in outcome.items() if e is not None and e.maybe_done)
     doubtful = {
-        group: {p for p, e in outcomes[group].items() if p in work.doubtful[group] or _is_open(e)}
+        group: {p for p, e in outcomes[group].items() if p in work.doubts[group] or is_in_doubt(e)}
         for group in wanted
     }
     yield from work.hang_up(wanted)
@@ -108,7 +99,7 @@ def _chosen(writes: Writes, *, delete: bool) -> dict[TopicPartition, Write]:
     return {p: write for p, write in writes.items() if (write.new is None) == delete}
 
 
-def _mark_late(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
+def _mark_late(outcome: Outcomes, lost: set[TopicPartition]) -> Outcomes:
     """Mark failures that may yet succeed: a request for them was never answered."""
     marked = dict(outcome)
     for partition in lost:
@@ -120,94 +111,82 @@ def _mark_late(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
     return marked
 
 
-def _is_open(error: KgError | None) -> bool:
-    """Whether the change may have been made in spite of this answer."""
-    return error is not None and (
-        error.maybe_done
-        or isinstance(error, OutcomeUnknown)
-        or error.code in (*UNSETTLED, codes.UNKNOWN_SERVER_ERROR)
-    )
-
-
 # ---------------------------------------------------------------------------------------------
 # Commits
 
 
-class _Commits:
-    """The commits of one call: those still to send, and the outcomes."""
+class _Tries(defaultdict[str, int]):
+    """How often each group was asked again for what its coordinator will overcome by itself."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        writes: Mapping[str, Writes],
-        identities: Mapping[str, CommitIdentity],
-        ids: TopicIds,
-    ) -> None:
-        self.outcomes: dict[str, Outcome] = {group: {} for group in writes}
-        self.doubtful: dict[str, set[TopicPartition]] = {group: set() for group in writes}
-        """What was sent and may have been made, whatever the answers to later tries."""
-        self.lost: dict[str, set[TopicPartition]] = {group: set() for group in writes}
-        """What was sent once without an answer, whatever the answers to later tries."""
-        self._cluster = cluster
-        self._left = {group: dict(parts) for group, parts in writes.items()}
-        self._identities = identities
-        self._ids = ids
-        self._silent: dict[str, int] = {}
-        """The broker that owes an answer about each group."""
-        self._tries = dict.fromkeys(writes, 0)
+    def __init__(self) -> None:
+        super().__init__(int)
 
-    def run(self) -> Operation[None]:
-        """Compare and commit until all is settled, or time is up."""
-        groups = [group for group, left in self._left.items() if left]
-        answers = yield from by_coordinator(self._cluster, groups, self._work)
-        for group, answer in answers.items():
-            if isinstance(answer, KgError):
-                for partition in self._left[group]:
-                    if not isinstance(self.outcomes[group].get(partition), BrokerError):
-                        self.outcomes[group][partition] = answer
+    def next(self, group: str, errors: Sequence[KgError]) -> KgError | None:
+        """Return a failure that ``by_coordinator`` knows how to overcome, if there is one."""
+        for error in errors:
+            if error.code not in _SAME_COORDINATOR:
+                return error
+            if self[group] < TRIES:
+                self[group] += 1
+                return broker_error(codes.COORDINATOR_LOAD_IN_PROGRESS)
+        return None
 
-    def hang_up(self, groups: Iterable[str]) -> Operation[None]:
-        """Close the connections on which an answer about these groups is still owed."""
-        for broker in {self._silent.pop(group) for group in groups if group in self._silent}:
-            yield HangUp(broker)
 
-    def _work(self, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
-        """Compare, and commit what has not changed: once for these groups of one coordinator."""
-        yield from self.hang_up(groups)
-        answers: dict[str, Any] = yield from self._look(broker, groups)
-        asked = {
-            group: {p: write.new for p, write in self._left[group].items() if write.new}
-            for group in groups
-            if group not in answers and self._left[group]
-        }
-        outcomes = yield from commit_on(self._cluster, broker, asked, self._identities, self._ids)
-        refused = yield from self._refused(outcomes)
-        for group, outcome in outcomes.items():
-            for partition, error in outcome.items():
-                if _is_unknown_id(error):
-                    error = refused.get(partition.topic, error)
-                self._take(broker, group, partition, error)
-        return {group: answers.get(group) or self._worth_another_try(group) for group in groups}
+class _Commits(NamedTuple):
+    """OffsetCommit, of topics that are what they were."""
 
-    # -- comparing ------------------------------------------------------------------------
+    cluster: Cluster
+    writes: Mapping[str, Writes]
+    identities: Mapping[str, CommitIdentity]
+    ids: TopicIds
 
-    def _look(self, broker: int, groups: Sequence[str]) -> Operation[dict[str, KgError]]:
-        """Settle what has changed meanwhile; return the groups that can't be read."""
-        wanted = {group: list(self._left[group]) for group in groups if self._left[group]}
-        looks = [selected_on(self._cluster, broker, wanted, self._ids), self._compare_ids(broker)]
+    def look(
+        self, broker: int, items: Items[TopicPartition], _doubts: Doubts[TopicPartition]
+    ) -> Operation[dict[str, KgError | dict[TopicPartition, Seen]]]:
+        """Compare offsets with those before, and topics."""
+        looks = [selected_on(self.cluster, broker, items, self.ids), self._compare_ids(broker)]
         found, refused = yield from gather(looks)
         refused.update((yield from self._refused(found)))
-        yield from self._look_by_name(broker, found, refused)
-        for group, now in found.items():
-            for partition, write in list(self._left[group].items()):
-                if partition.topic in refused:
-                    self._settle(group, partition, refused[partition.topic])
-                elif not isinstance(now, KgError):
-                    self._compare(group, partition, write, now.get(partition))
-        return {group: now for group, now in found.items() if isinstance(now, KgError)}
+        yield from self._look_by_name(broker, items, found, refused)
+        seen: dict[str, KgError | dict[TopicPartition, Seen]] = {}
+        for group, parts in items.items():
+            now, writes = found[group], self.writes[group]
+            known = {at: refused[at.topic] for at in parts if at.topic in refused}
+            if not isinstance(now, KgError):
+                known.update(
+                    (at, _judge(writes[at], now.get(at))) for at in parts if at not in known
+                )
+            elif len(known) < len(parts):
+                seen[group] = now
+                continue
+            seen[group] = known
+        return seen
+
+    def send(
+        self, broker: int, items: Items[TopicPartition]
+    ) -> Operation[dict[str, dict[TopicPartition, Outcome]]]:
+        """Commit; what may be committed again later is not final."""
+        asked = {
+            group: {at: new for at in parts if (new := self.writes[group][at].new)}
+            for group, parts in items.items()
+        }
+        found = yield from commit_on(self.cluster, broker, asked, self.identities, self.ids)
+        refused = yield from self._refused(found)
+        answers: dict[str, dict[TopicPartition, Outcome]] = {}
+        for group, outcomes in found.items():
+            errors = {
+                at: refused.get(at.topic, error) if _is_unknown_id(error) else error
+                for at, error in outcomes.items()
+            }
+            answers[group] = {at: Outcome(e, not _is_transient(e)) for at, e in errors.items()}
+        return answers
 
     def _look_by_name(
-        self, broker: int, found: dict[str, Any], refused: Mapping[str, KgError]
+        self,
+        broker: int,
+        items: Items[TopicPartition],
+        found: dict[str, Any],
+        refused: Mapping[str, KgError],
     ) -> Operation[None]:
         """Ask by name for what can't be found by id.
 
@@ -217,66 +196,22 @@ class _Commits:
         missing = {
             group: [
                 p
-                for p, write in self._left[group].items()
-                if self._ids.get(p.topic)
+                for p in items[group]
+                if self.ids.get(p.topic)
                 and p.topic not in refused
-                and (_is_unknown_id(now.get(p)) or (write.old and _is_nothing(now.get(p))))
+                and (
+                    _is_unknown_id(now.get(p))
+                    or (self.writes[group][p].old and _is_nothing(now.get(p)))
+                )
             ]
             for group, now in found.items()
             if isinstance(now, dict)
         }
         missing = {group: parts for group, parts in missing.items() if parts}
         if missing:
-            again = yield from selected_on(self._cluster, broker, missing, {})
+            again = yield from selected_on(self.cluster, broker, missing, {})
             for group, now in again.items():
                 found[group] = {**found[group], **now} if isinstance(now, dict) else now
-
-    def _compare(
-        self,
-        group: str,
-        partition: TopicPartition,
-        write: Write,
-        now: CommittedOffset | KgError | None,
-    ) -> None:
-        if isinstance(now, KgError):
-            self._settle(group, partition, now)
-        elif not same_commit(now, write.old):
-            self.doubtful[group].discard(partition)
-            is_done = same_commit(now, write.new)
-            self._settle(group, partition, None if is_done else changed_meanwhile(write.old, now))
-
-    def _settle(self, group: str, partition: TopicPartition, error: KgError | None) -> None:
-        self.outcomes[group][partition] = error
-        del self._left[group][partition]
-
-    # -- sending --------------------------------------------------------------------------
-
-    def _take(
-        self, broker: int, group: str, partition: TopicPartition, error: KgError | None
-    ) -> None:
-        self.outcomes[group][partition] = error
-        if error is None:
-            self.doubtful[group].discard(partition)
-        elif _is_open(error):
-            self.doubtful[group].add(partition)
-            if error.maybe_done:
-                self.lost[group].add(partition)
-                self._silent[group] = broker
-        if error is None or not (_is_transient(error) or error.maybe_done):
-            del self._left[group][partition]
-
-    def _worth_another_try(self, group: str) -> KgError | None:
-        """Return a failure that ``by_coordinator`` knows how to overcome, if there is one."""
-        errors = [self.outcomes[group].get(partition) for partition in self._left[group]]
-        for error in errors:
-            if error is None or isinstance(error, DeadlineExceeded):
-                continue
-            if error.code not in _SAME_COORDINATOR:
-                return error
-            if self._tries[group] < TRIES:
-                self._tries[group] += 1
-                return broker_error(codes.COORDINATOR_LOAD_IN_PROGRESS)
-        return None
 
     # -- topic ids ------------------------------------------------------------------------
 
@@ -285,7 +220,7 @@ class _Commits:
         version = yield from version_of(broker, offset_commit.Request)
         if isinstance(version, KgError) or version > NAMES_VERSION:
             return {}
-        return (yield from self._recreated([name for name, known in self._ids.items() if known]))
+        return (yield from self._recreated([name for name, known in self.ids.items() if known]))
 
     def _refused(self, found: Mapping[str, Any]) -> Operation[dict[str, KgError]]:
         """Return the re-created topics among those whose id the coordinator does not know (100)."""
@@ -303,12 +238,12 @@ class _Commits:
         if not names:
             return {}
         try:
-            yield from fetch_metadata(self._cluster, names)
+            yield from fetch_metadata(self.cluster, names)
         except KgError as error:
             return dict.fromkeys(names, error)
         refused: dict[str, KgError] = {}
         for name in names:
-            then, topic = self._ids[name], self._cluster.topics[name]
+            then, topic = self.ids[name], self.cluster.topics[name]
             if topic.error is not None:
                 refused[name] = topic.error
             elif topic.topic_id not in (None, then):
@@ -328,7 +263,15 @@ def _is_nothing(value: CommittedOffset | KgError | None) -> bool:
     return not isinstance(value, KgError) and same_commit(value, None)
 
 
-def _is_transient(error: KgError) -> bool:
+def _judge(write: Write, now: CommittedOffset | KgError | None) -> Seen:
+    if isinstance(now, KgError):
+        return now
+    if same_commit(now, write.old):
+        return AS_BEFORE
+    return None if same_commit(now, write.new) else changed_meanwhile(write.old, now)
+
+
+def _is_transient(error: KgError | None) -> bool:
     if isinstance(error, BrokerError):
         return error.code in (*_COORDINATOR_MOVES, *_SAME_COORDINATOR)
     return isinstance(error, NetworkError) and not isinstance(error, DeadlineExceeded)
@@ -338,10 +281,10 @@ def _is_transient(error: KgError) -> bool:
 # Deletions
 
 
-def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict[str, Outcome]]:
+def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict[str, Outcomes]]:
     """Delete offsets that have not changed; those that are gone already are done."""
     found = yield from fetch_selected(cluster, {g: list(w) for g, w in deletions.items()})
-    outcomes: dict[str, Outcome] = {group: {} for group in deletions}
+    outcomes: dict[str, Outcomes] = {group: {} for group in deletions}
     open_: dict[str, list[TopicPartition]] = {}
     for group, now in found.items():
         for partition, write in deletions[group].items():
@@ -360,13 +303,9 @@ def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict
     return outcomes
 
 
-def _deleted(partitions: list[TopicPartition], answer: Any) -> Outcome:
+def _deleted(partitions: list[TopicPartition], answer: Answer) -> Outcomes:
     if isinstance(answer, KgError):
         # A group that is gone took its offsets with it.
         gone = answer.code == codes.GROUP_ID_NOT_FOUND
         return dict.fromkeys(partitions, None if gone else answer)
-    found = {p: answer[p] for p in partitions}  # an error code, or what took its place
-    return {
-        p: code if isinstance(code, KgError) else broker_error(code) if code else None
-        for p, code in found.items()
-    }
+    return answer
