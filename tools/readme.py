@@ -173,7 +173,14 @@ def _rows(svg: str) -> list[list[str]]:
     """Return what does not change with time: the headers, and of each group all up to its lag."""
     lines = [line.split() for line in picture.text_of(svg).splitlines()]
     table = [words for words in lines if len(words) > 5 and words[3:4] != ["by"]]
-    return [words if words[0] == "GROUP" else words[:5] for words in table if words[0] != "enter"]
+    rows = (words for words in table if words[0] != "enter")
+    # Behind the lag stand its trend and rates, of the last hour, and ages.
+    return [
+        words
+        if words[0] == "GROUP"
+        else re.split("[\u2581-\u2588]", " ".join(words))[0].split()[:5]
+        for words in rows
+    ]
 
 
 def refresh(page: Path, bootstrap: str, folder: Path) -> list[str]:

@@ -88,7 +88,8 @@ def test_looking(screen: Terminal, size: tuple[int, int], prefix: str, topic: st
     lines = _only(screen, prefix)
     assert _rank(lines)[0] == "c", "beyond the end: the worst"
     assert max(map(len, lines)) <= size[0]
-    assert lines[-2].startswith("$ kgtool") and f"describe {prefix}-c" in lines[-2]
+    screen.until(lambda lines: f"describe {prefix}-c" in lines[-2], "the chosen row's command")
+    assert screen.lines[-2].startswith("$ kgtool")
     screen.press("s")  # by lag
     screen.until(lambda lines: _rank(lines)[0] == "a", "the largest lag first")
     assert "by lag" in screen.lines[0]
