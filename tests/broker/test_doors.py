@@ -230,6 +230,7 @@ def of_consumer_groups(world: World, admin: GroupAdmin) -> Doors:
     assert run("cleanup", "plan", *group, "--out", str(plan)).status == 0
     rules = world.folder / "retention.toml"
     rules.write_text(f'[[groups]]\nmatch = {json.dumps(names)}\nretention = "1s"\n')
+    time.sleep(1.1)  # a warm process would be at the retention's door before it is due
     living = world.join()
     config = "consumer.session.timeout.ms"
     at, first = TopicPartition(world.topic, 0), names[0]
