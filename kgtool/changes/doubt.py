@@ -9,27 +9,27 @@ What the broker may have done
     *in doubt*.
 
 What a look can tell
-    Whether the item is as it was before the first request (``AS_BEFORE``), is as it should become
-    (None: it was done, whoever did it), or is neither: then another client has changed it since
-    (``ChangedMeanwhile``), and it is left alone, as what was agreed to was about another value.
-    This takes the value from before; kinds of change carry it along from the plan.
+    The item is as it was before the first request (``AS_BEFORE``), or it is as it should become
+    (None: done, by us or by another client), or it is something else: another client has changed
+    it (``ChangedMeanwhile``), and it is left alone, because the user agreed to another value.
+    To compare, the look needs the value from before; kinds of change carry it from the plan.
 
 What a look can't tell
     Whether a request that is still on its way will be carried out after it. So the connection on
     which an answer is owed is closed first (``HangUp``): what has not left this machine never
     will. What the broker has already read may be carried out even then, in the moment of the
     look. Therefore doubt ends only with a look that finds a change, or with the answer that it was
-    done; "as before" permits the next request, and a refusal refuses that one alone. Whoever is
-    still in doubt at the end is looked at once more; failures of what was sent and never answered
-    stay marked (``maybe_done``). Where the current value is the same before and after, or can't
-    be read, nothing can be told: ``OutcomeUnknown``.
+    done. After "as before" the next request may be sent; a refusal ends the doubt of its own
+    request only. An item still in doubt at the end is looked at once more; the failure of a request
+    that was sent and never answered stays marked (``maybe_done``). Where the value is the same
+    before and after, or can't be read, the outcome is unknown (``OutcomeUnknown``).
 
 Why nothing is sent twice blindly
-    Neither OffsetCommit nor OffsetDelete nor DeleteGroups compares and sets. Between two sendings
-    a consumer may have committed; a second commit would rewind it, a second deletion would take
-    what nobody has agreed to lose, or a group that was made anew. So each request, the first one
-    too (images and journal take their time), follows a look at the same coordinator, and only
-    what is as before is sent. A window of one round trip remains, and no client can close it.
+    OffsetCommit, OffsetDelete and DeleteGroups have no compare-and-set. A consumer may commit
+    between two requests: a second commit would rewind it, and a second deletion would remove an
+    offset that nobody agreed to lose, or a new group of the same name. So a look at the same
+    coordinator precedes each request, also the first (images and the journal take time), and only
+    an item that is as before is sent. A window of one round trip remains; no client can close it.
 
 ::
 

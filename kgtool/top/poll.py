@@ -1,9 +1,9 @@
 """What is asked of the cluster, and when: one cheap listing, and offsets of what is on the screen.
 
 Groups that were never looked at, and then the ones whose look is the oldest, fill up a poll that
-has room: so the order by lag is right soon, and stays so. A poll is followed by at least ``REST``
-times the processor time that it took, so that a screen that nobody touches, which also redraws its
-ages, costs at most 5 % of a core.
+has room: so the order by lag is right soon, and stays so. A pause of at least
+``REST`` times its processor time follows each poll: an idle screen costs at most 5 % of a core,
+with the ages that it redraws.
 """
 
 from __future__ import annotations
