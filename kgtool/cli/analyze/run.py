@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kgtool.analysis.input.limitations import EXPIRING, check_conditions, late_note
-from kgtool.analysis.words import duration
+from kgtool.analysis.input.limitations import check_conditions, late_note
 from kgtool.changes.cleanup.plan import make_header
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem, write
+from kgtool.cli.analyze.fail_on import LOSSES
+from kgtool.cli.analyze.options import AnalyzeOptions
 from kgtool.cli.analyze.spark_session import Spark
 from kgtool.cli.analyze.table import put_table
 from kgtool.cli.cleanup.plan import WRITTEN, say_left_out, summary
@@ -21,15 +22,28 @@ from kgtool.cli.output.progress import Meter
 from kgtool.clock import now_ms, token
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
-from kgtool.timespec import span_ms
+
+if TYPE_CHECKING:
+    from kgtool.analysis.decode.job_progress import ReadCounters
+    from kgtool.analysis.fold.folded_log import TableOptions
+    from kgtool.analysis.input.broker_settings import Scenario
+    from kgtool.analysis.input.input_files import Inputs
+    from kgtool.analysis.local_engine import LocalEngine
+    from kgtool.analysis.pipeline import Analysis, Engine
+    from kgtool.analysis.spark.output_folder import Place
+    from kgtool.analysis.state import State
+    from kgtool.config import Settings
 
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
 NAMED_FILES = 20
-OVERDUE, LOSSES = "overdue", "losses"
 
 
 def analyze(
-    spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any
+    spark: Spark | None,
+    inputs: Inputs,
+    output: Output,
+    options: AnalyzeOptions,
+    settings: Settings | None,
 ) -> bool:
     """Run the analysis; return whether any ``--fail-on`` is met.
 
@@ -37,19 +51,19 @@ def analyze(
     """
     from kgtool.analysis.state import State
 
-    place = _state_place(spark, options["state"])
+    place = _state_place(spark, options.state)
     with nullcontext() if place is None else place.held():
-        state = None if place is None else State(place, rebuild=options["rebuild"])
+        state = None if place is None else State(place, rebuild=options.rebuild)
         return _analyze(spark, inputs, output, options, settings, state)
 
 
 def _analyze(
     spark: Spark | None,
-    inputs: Any,
+    inputs: Inputs,
     output: Output,
-    options: dict[str, Any],
-    settings: Any,
-    state: Any,
+    options: AnalyzeOptions,
+    settings: Settings | None,
+    state: State | None,
 ) -> bool:
     """Check the inputs, run the analysis and write the outputs."""
     from kgtool.analysis.input.broker_settings import actual_scenario, choose_scenarios
@@ -62,21 +76,21 @@ def _analyze(
         inputs = state.unread(inputs)
     basis, scenarios = choose_scenarios(
         inputs.manifest,
-        options["rules"],
-        options["retention"],
-        options["check_interval"],
-        options["retention_was"],
+        options.rules,
+        options.retention,
+        options.check_interval,
+        options.retention_was,
     )
     if state is not None:
-        state.check(state_options(basis, scenarios, options["bucket"]))
+        state.check(state_options(basis, scenarios, options.bucket))
     # A single scenario that is the past itself is no what-if.
     is_whatif = scenarios != (actual_scenario(basis),)
     output.begin((), (inputs.manifest or {}).get("cluster_id"))
     for note in inputs.notes:
         output.note(f"Note: {note}")
-    if options["strict"] and inputs.problems:
+    if options.strict and inputs.problems:
         raise ConfigError(inputs.problems[0])
-    check_as_of(inputs.files, options["as_of"])
+    check_as_of(inputs.files, options.as_of)
     for problem in inputs.problems:
         output.failed(_failure(problem))
     start = "Starting" if spark is None else "Starting Spark"
@@ -84,20 +98,21 @@ def _analyze(
         is_small = _is_small(inputs, settings, options)
         engine, counters = _engine(spark, inputs, settings, progress, is_small=is_small)
         table_options = _table_options(options, scenarios, is_whatif)._replace(counters=counters)
-        if options["out"] is not None:
+        place = None
+        if options.out is not None:
             session = getattr(engine, "session", None)
-            options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
-        analysis = Analysis(engine, inputs.files, basis, options["as_of"], table_options, state)
-        check_conditions(options["fail_on"], analysis.missing, basis.rules)
-        _write_outputs(analysis, inputs, output, options, progress)
+            place = out_place(session, options.out, overwrite=options.overwrite)
+        analysis = Analysis(engine, inputs.files, basis, options.as_of, table_options, state)
+        check_conditions(options.fail_on, analysis.missing, basis.rules)
+        _write_outputs(analysis, inputs, output, options, place, progress)
     if state is not None:
         state.commit(analysis)
     # Each is evaluated, as each reports what it found.
-    met = [condition.is_met(analysis, output) for condition in options["fail_on"]]
+    met = [condition.is_met(analysis, output) for condition in options.fail_on]
     return any(met)
 
 
-def _state_place(spark: Spark | None, where: str | None) -> Any:
+def _state_place(spark: Spark | None, where: str | None) -> Place | None:
     from kgtool.analysis.spark.output_folder import is_url, place_at
 
     if where is None:
@@ -109,19 +124,24 @@ def _state_place(spark: Spark | None, where: str | None) -> Any:
     return place
 
 
-def _is_small(inputs: Any, settings: Any, options: dict[str, Any]) -> bool:
+def _is_small(inputs: Inputs, settings: Settings | None, options: AnalyzeOptions) -> bool:
     """Whether one task of this machine is enough for all that is read and written."""
     from kgtool.analysis.local_engine import SMALL_BYTES
     from kgtool.analysis.spark.output_folder import is_url
 
     is_local = settings is None and not any(file.is_remote for file in inputs.files)
-    is_local &= options["state"] is None and not is_url(options["out"] or "")
+    is_local &= options.state is None and not is_url(options.out or "")
     return is_local and sum(file.size for file in inputs.files) <= SMALL_BYTES
 
 
 def _engine(
-    spark: Spark | None, inputs: Any, settings: Any, progress: AnalyzeProgress, *, is_small: bool
-) -> tuple[Any, Any]:
+    spark: Spark | None,
+    inputs: Inputs,
+    settings: Settings | None,
+    progress: AnalyzeProgress,
+    *,
+    is_small: bool,
+) -> tuple[Engine, ReadCounters | None]:
     """Return the engine, and Spark's counters of what is read."""
     from kgtool.analysis.local_engine import LocalEngine
 
@@ -141,40 +161,44 @@ def _engine(
     return engine, counters
 
 
-def _local(engine: Any, inputs: Any, progress: AnalyzeProgress) -> tuple[Any, None]:
+def _local(
+    engine: LocalEngine, inputs: Inputs, progress: AnalyzeProgress
+) -> tuple[LocalEngine, None]:
     engine.counted.total_bytes = _total_bytes(inputs)
     progress.look = engine.counted.look
     return engine, None
 
 
-def _table_options(options: dict[str, Any], scenarios: tuple[Any, ...], is_whatif: bool) -> Any:
+def _table_options(
+    options: AnalyzeOptions, scenarios: tuple[Scenario, ...], is_whatif: bool
+) -> TableOptions:
     """Return the options for the outputs asked for: a live table needs little of the past."""
     from kgtool.analysis.pipeline import TableOptions
     from kgtool.analysis.report.facts import days_ahead
 
-    table = options["table"]
-    only = options["only"]
-    everything = (options["out"] is not None and not only) or options["report"] is not None
-    everything |= options["state"] is not None  # the next run may need it
+    table = options.table
+    only = options.only
+    everything = (options.out is not None and not only) or options.report is not None
+    everything |= options.state is not None  # the next run may need it
     replays = (
         everything
         or bool({table, *only} & set(FROM_SCENARIOS))
         or (table is None and is_whatif)
-        or any(condition.kind == LOSSES for condition in options["fail_on"])
+        or any(condition.kind == LOSSES for condition in options.fail_on)
     )
     counts = everything or bool({"metrics", "writers"} & {table, *only})
     return TableOptions(
         scenarios if replays else (),
-        options["horizon"],
-        options["bucket"] if counts else None,
-        days=7 if options["report"] is None else days_ahead(options["horizon"]),
+        options.horizon,
+        options.bucket if counts else None,
+        days=7 if options.report is None else days_ahead(options.horizon),
         gaps=everything or "gaps" in (table, *only),
-        plan=options["plan"] is not None,
-        idle_ms=options["idle"],
+        plan=options.plan is not None,
+        idle_ms=options.idle,
     )
 
 
-def _total_bytes(inputs: Any) -> int:
+def _total_bytes(inputs: Inputs) -> int:
     """Return the size of what kgtool itself decodes: not of Parquet, nor of a cluster."""
     from kgtool.analysis.input import formats
 
@@ -183,7 +207,12 @@ def _total_bytes(inputs: Any) -> int:
 
 
 def _write_outputs(
-    analysis: Any, inputs: Any, output: Output, options: dict[str, Any], progress: AnalyzeProgress
+    analysis: Analysis,
+    inputs: Inputs,
+    output: Output,
+    options: AnalyzeOptions,
+    place: Place | None,
+    progress: AnalyzeProgress,
 ) -> None:
     from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.tables.quality import damaged_files, sentence
@@ -196,33 +225,31 @@ def _write_outputs(
     if nothing is not None:
         raise ConfigError(nothing)
     _note_log(output, analysis)
-    if options["strict"] and damaged:
+    if options.strict and damaged:
         raise AnalysisError(sentence(damaged[0]))
     output.done += 1
     for file in damaged:
         output.failed(_failure(sentence(file)))
     _warn_early(output, analysis)
-    if options["table"]:
-        put_table(analysis, options["table"], output, options["group"])
-    report = None if options["report"] is None else facts.collect(analysis, output.cluster_id)
-    if not options["table"]:
+    if options.table:
+        put_table(analysis, options.table, output, options.group)
+    report = None if options.report is None else facts.collect(analysis, output.cluster_id)
+    if not options.table:
         _put_summary(analysis, output, report and report["summary"])
-    if report is not None:
-        with Meter(output, f"Writing {options['report']}"):
-            html_page.write(options["report"], report, partial(facts.rows, analysis))
-        output.wrote(options["report"])
-    if options["out"] is not None:
+    if report is not None and options.report is not None:
+        with Meter(output, f"Writing {options.report}"):
+            html_page.write(options.report, report, partial(facts.rows, analysis))
+        output.wrote(options.report)
+    if place is not None:
         with Meter(output, "Writing tables"):
-            written = write_tables(
-                analysis, options["place"], options["only"], overwrite=options["overwrite"]
-            )
-        output.note(f"Wrote {', '.join(written)} to {options['out']}")
-    if options["plan"] is not None:
-        with Meter(output, f"Writing {options['plan']}"):
-            write_plan(analysis, output, options["plan"], options["idle"])
+            written = write_tables(analysis, place, options.only, overwrite=options.overwrite)
+        output.note(f"Wrote {', '.join(written)} to {options.out}")
+    if options.plan is not None:
+        with Meter(output, f"Writing {options.plan}"):
+            write_plan(analysis, output, options.plan, options.idle)
 
 
-def _note_log(output: Output, analysis: Any) -> None:
+def _note_log(output: Output, analysis: Analysis) -> None:
     """Note that the log begins late, and that its clocks were wrong."""
     from kgtool.analysis.words import when
 
@@ -237,7 +264,7 @@ def _note_log(output: Output, analysis: Any) -> None:
         )
 
 
-def _warn_early(output: Output, analysis: Any) -> None:
+def _warn_early(output: Output, analysis: Analysis) -> None:
     """Warn of misplaced groups, and of ages that look like retentions that brokers had."""
     from kgtool.analysis.words import about, when
 
@@ -255,7 +282,7 @@ def _warn_early(output: Output, analysis: Any) -> None:
         )
 
 
-def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
+def _put_summary(analysis: Analysis, output: Output, facts: dict[str, Any] | None) -> None:
     from kgtool.analysis.input.broker_settings import actual_scenario
     from kgtool.analysis.report.summary import summary
     from kgtool.cli.analyze.summary import WIDTH, Page, render
@@ -268,7 +295,7 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
     output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))
 
 
-def _note_assumptions(output: Output, inputs: Any, analysis: Any) -> None:
+def _note_assumptions(output: Output, inputs: Inputs, analysis: Analysis) -> None:
     """Note what is missing in the inputs, and what is assumed; what was read may tell."""
     from kgtool.analysis.input.limitations import limitations, older_note
 
@@ -290,11 +317,7 @@ def _failure(message: str) -> ItemError:
     return ItemError.of(AnalysisError(message), Target())
 
 
-# ---------------------------------------------------------------------------------------------
-# ``--plan``: for ``kgtool cleanup apply``
-
-
-def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -> None:
+def write_plan(analysis: Analysis, output: Output, path: Path, idle_ms: int | None) -> None:
     """Write the plan, and note what is in it."""
     from kgtool.analysis.tables.cleanup import decisions
 
@@ -310,62 +333,3 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     output.note(f"Cleanup: {summary(items)}")
     say_left_out(output, left_out)
     output.wrote(path, WRITTEN)
-
-
-# ---------------------------------------------------------------------------------------------
-# ``--fail-on``: conditions for exit status 5
-
-
-_CONDITIONS = {
-    OVERDUE: ("overdue", "expires_at_ms", "should be gone already (--table overdue)"),
-    LOSSES: (
-        "losses",
-        "committed_again_ms",
-        "would have been missed: removed, and committed again later (--table losses)",
-    ),
-    EXPIRING: ("live", "expires_at_ms", "may expire within that time (--table live)"),
-}
-"""Of each condition: the table and its column that count, and what is said."""
-
-
-class FailCondition(NamedTuple):
-    """A condition of ``--fail-on``."""
-
-    kind: str
-    within_ms: int = 0
-
-    def is_met(self, analysis: Any, output: Output) -> bool:
-        """Whether it is met; a note on stderr says how often."""
-        table, column, words = _CONDITIONS[self.kind]
-        until = [analysis.end_ms + self.within_ms] if self.kind == EXPIRING else []
-        found = analysis.count(table, column, *until)
-        if found:
-            output.note(f"--fail-on {self}: {found:,} {words}")
-        elif self.kind != LOSSES:
-            self._check_told(analysis, output)
-        return bool(found)
-
-    def _check_told(self, analysis: Any, output: Output) -> None:
-        """Say how many offsets have no date that can be told; UsageError: none has."""
-        kinds = analysis.small("group_kinds")
-        live, untold = (sum(kinds[name].to_pylist()) for name in ("offsets", "untold"))
-        if untold and untold == live:
-            raise UsageError(f"--fail-on {self} can't be told of any of the {live:,} offsets.")
-        if untold:
-            output.note(f"--fail-on {self}: can't be told of {untold:,} of {live:,} offsets")
-
-    def __str__(self) -> str:
-        return f"{self.kind}={duration(self.within_ms)}" if self.within_ms else self.kind
-
-
-def parse_condition(text: str) -> FailCondition:
-    """Read ``overdue``, ``losses`` or ``expiring-within=DURATION``."""
-    what, equals, span = text.partition("=")
-    if what == EXPIRING and equals:
-        return FailCondition(what, span_ms(span, f"fail-on {EXPIRING}"))
-    if what in (OVERDUE, LOSSES) and not equals:
-        return FailCondition(what)
-    raise UsageError(
-        f"--fail-on takes {OVERDUE}, {LOSSES} or {EXPIRING}=DURATION such as "
-        f"{EXPIRING}=48h, not '{text}'."
-    )

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgtool.analysis.schema import TABLES
-from kgtool.cli.analyze.run import analyze, parse_condition
+from kgtool.cli.analyze.fail_on import parse_condition
+from kgtool.cli.analyze.options import AnalyzeOptions
+from kgtool.cli.analyze.run import analyze
 from kgtool.cli.analyze.spark_session import Spark, interruptible
 from kgtool.cli.app import exits
 from kgtool.cli.cleanup.plan import check_target
@@ -29,6 +31,10 @@ from kgtool.cli.output.output import Output
 from kgtool.errors import ConfigError, MissingExtra, UsageError
 from kgtool.held import STDIN, hold
 from kgtool.retention.rules import RULE_SETS
+
+if TYPE_CHECKING:
+    from kgtool.analysis.input.input_files import Inputs
+    from kgtool.config import Settings
 
 
 class RuleNames(OneOf):
@@ -130,7 +136,7 @@ class RuleNames(OneOf):
 @repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=PAIR)
 @connection_params
 @output_options
-def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
+def command(paths: tuple[str, ...], output: Output, **given: Any) -> int:
     """Show live offsets, when they expire, why others were removed.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
@@ -140,9 +146,9 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
 
     Several --retention, --check-interval or --rules make a what-if by replay.
     """
-    conf = dict(options["conf"])
-    is_local = options["engine"] == "local"
-    if is_local and (conf or options["master"]):
+    options = AnalyzeOptions(*map(given.__getitem__, AnalyzeOptions._fields))
+    is_local = options.engine == "local"
+    if is_local and (options.conf or options.master):
         raise UsageError("--master and --conf are for Spark: drop --engine local.")
     paths = tuple(map(_place_of_pipe, paths))
     settings = _settings(bool(paths))
@@ -154,17 +160,17 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     if is_local:
         found = analyze(None, inputs, output, options, settings)
     else:
-        found = _on_spark(conf, inputs, output, options, settings)
+        found = _on_spark(inputs, output, options, settings)
     status = output.finish()
     return exits.FOUND if found and status == exits.DONE else status
 
 
-def _check_local(paths: Sequence[str], settings: Any, options: dict[str, Any]) -> None:
+def _check_local(paths: Sequence[str], settings: Settings | None, options: AnalyzeOptions) -> None:
     """Refuse inputs and outputs that need Spark."""
     from kgtool.analysis.input.discover import is_remote
     from kgtool.analysis.spark.output_folder import is_url
 
-    given = [options[name] for name in ("out", "state") if options[name] is not None]
+    given = filter(None, (options.out, options.state))
     urls = [*filter(is_remote, paths), *filter(is_url, given)]
     if urls or settings is not None:
         what = urls[0] if urls else "A live cluster"
@@ -172,11 +178,11 @@ def _check_local(paths: Sequence[str], settings: Any, options: dict[str, Any]) -
 
 
 def _on_spark(
-    conf: dict[str, str], inputs: Any, output: Output, options: dict[str, Any], settings: Any
+    inputs: Inputs, output: Output, options: AnalyzeOptions, settings: Settings | None
 ) -> bool:
     with _extra():
         from kgtool.analysis.spark.session import job_failures
-    spark = Spark(options["master"], conf)
+    spark = Spark(options.master, dict(options.conf))
     try:
         with interruptible(), job_failures():
             if inputs.remote:
@@ -188,11 +194,11 @@ def _on_spark(
         spark.stop()
 
 
-def _settings(has_paths: bool) -> Any:
+def _settings(has_paths: bool) -> Settings | None:
     """Return the cluster to read; None if only files were named."""
     if has_paths and not given_connection().keys() & {"bootstrap_server", "context"}:
         return None
-    settings = make_settings(required=False)
+    settings: Settings | None = make_settings(required=False)
     if settings is None:
         raise UsageError(
             "Nothing to analyze: name a PATH, or a cluster with --bootstrap-server HOST:PORT."
@@ -200,7 +206,7 @@ def _settings(has_paths: bool) -> Any:
     return settings
 
 
-def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
+def _inputs(paths: tuple[str, ...], settings: Settings | None) -> Inputs:
     from kgtool.analysis.input.discover import find_inputs
 
     if settings is None:
@@ -234,29 +240,32 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() or path.is_dir()
 
 
-def _check_targets(output: Output, options: dict[str, Any]) -> None:
+def _check_targets(output: Output, options: AnalyzeOptions) -> None:
     """Refuse outputs that can't be written, before anything is computed."""
     from kgtool.analysis.report import html_page
     from kgtool.analysis.tables_out import check_folder
     from kgtool.cli.analyze.table import check_group
 
-    check_group(options["table"], options["group"])
-    if options["only"] and options["out"] is None:
+    check_group(options.table, options.group)
+    if options.only and options.out is None:
         raise UsageError("--only needs --out DIR.")
-    if options["rebuild"] and options["state"] is None:
+    if options.rebuild and options.state is None:
         raise UsageError("--rebuild needs --state DIR.")
-    if options["state"] is not None and options["as_of"] is not None:
+    if options.state is not None and options.as_of is not None:
         raise UsageError("--as-of can't be given with --state, which goes on from the log's end.")
-    if options["out"] is not None:
-        check_folder(options["out"], overwrite=options["overwrite"])
-    if options["report"] is not None and not output.give_stdout("report", options["report"]):
-        html_page.check_file(options["report"], overwrite=options["overwrite"])
-    for one, two in (("out", "state"), ("report", "plan")):
-        if options[one] is not None and _place(options[one]) == _place(options[two]):
-            raise UsageError(f"--{one} and --{two} are both {options[one]}: name another one.")
-    if options["idle"] is not None and options["plan"] is None:
+    if options.out is not None:
+        check_folder(options.out, overwrite=options.overwrite)
+    if options.report is not None and not output.give_stdout("report", options.report):
+        html_page.check_file(options.report, overwrite=options.overwrite)
+    for one, where, two, other in (
+        ("out", options.out, "state", options.state),
+        ("report", options.report, "plan", options.plan),
+    ):
+        if where is not None and _place(where) == _place(other):
+            raise UsageError(f"--{one} and --{two} are both {where}: name another one.")
+    if options.idle is not None and options.plan is None:
         raise UsageError("--idle needs --plan FILE.json.")
-    check_target(output, "plan", options["plan"], options["overwrite"])
+    check_target(output, "plan", options.plan, options.overwrite)
 
 
 def _place(where: str | Path | None) -> Path | None:
