@@ -33,7 +33,7 @@ def histories(draw: st.DrawFn) -> tuple[RuleSet, list[Entry]]:
 
 
 @settings(
-    max_examples=1000,
+    max_examples=400,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

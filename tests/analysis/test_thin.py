@@ -82,7 +82,7 @@ class Busy(Life):
 def busy_log(folder: Path, author: str, pause_ms: int) -> None:
     rng = random.Random(f"{author} {pause_ms}")
     types = ALL_TYPES if SETS[author].new_coordinator else ("classic",)
-    for partition in range(10):
+    for partition in range(4):
         entries = Busy(rng, types=types, groups=3).run(150, pause_ms).entries
         write(folder / f"__consumer_offsets-{partition}", entries, partition % 3 * 20, rng)
 
@@ -114,7 +114,7 @@ def test_what_is_left_out_changes_nothing(
     monkeypatch.setattr(compact, "STEP", 50)
     monkeypatch.setattr(buckets, "ROWS", 60)
     found = tables(tmp_path, author, scenarios)
-    assert rows["left_out"] > 500, rows
+    assert rows["left_out"] > 200, rows
     for name, some in expected.items():
         assert found[name] == some, name
 
