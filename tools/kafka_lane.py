@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,11 +23,15 @@ from kgtool.sandbox.cluster import Sandbox  # noqa: E402 - the path above makes 
 from kgtool.sandbox.install.download import find_ivy, ivy_command  # noqa: E402
 from kgtool.sandbox.install.jars import VERSIONS  # noqa: E402
 from kgtool.sandbox.install.pin import Pin  # noqa: E402
-from tests.support import clients  # noqa: E402
+from tests.support import clients, share  # noqa: E402
+from tests.support.streams import StreamsMember  # noqa: E402
+from tests.support.terminal import Terminal  # noqa: E402
 
 KAFKAS = ("2.1.1", "2.4.1", "2.8.2", "3.3.2", "3.9.1", "4.1.1", "4.3.1", "4.4.0")
 OFFSET_DELETE = (2, 4)
 GROUP_CONFIGS = (4, 0)
+OTHER_TYPES = (4, 2)
+"""The release whose share and streams groups are general."""
 SECONDS = 120.0
 BROKEN = ("Traceback (most recent call last)", "Unexpected ", "This is a bug")
 
@@ -76,6 +80,11 @@ def cases(version: str, work: Path) -> Iterator[Case]:
     yield Case(["export", "--out", log])
     yield Case(["analyze", log, "--engine", "local"])
     yield Case(["retention", "show", str(rules)])
+    yield Case(["retention", "plan", str(rules), "--out", str(work / "kept.json")])
+    yield Case(["retention", "apply", str(rules), "--yes"])
+    if numbers >= OTHER_TYPES:
+        yield from other_types(work)
+    yield Case(["top"])
     yield Case(["exporter", "--listen", "127.0.0.1:0"], (0, 143), seconds=10.0)
     yield Case(["remove-members", "living", "--all", "--yes"])
     yield Case(["validate-regex", "orders-.*"])
@@ -85,6 +94,34 @@ def cases(version: str, work: Path) -> Iterator[Case]:
     yield Case(["completion", "bash"])
     yield Case(["help", "kafka"])
     yield Case(["version"])
+
+
+def other_types(work: Path) -> Iterator[Case]:
+    """What is read and changed of a share and of a streams group."""
+    groups, saved, plan = ("shared", "streamed"), str(work / "both.jsonl"), str(work / "both.json")
+    named = [word for group in groups for word in ("--group", group)]
+    rules = work / "types.toml"
+    rules.write_text(
+        '[[groups]]\nmatch = "s*"\ntype = ["share", "streams"]\nretention = "1s"\n', "utf-8"
+    )
+    yield Case(["list", "--type", "share,streams"])
+    yield Case(["describe", "streamed", "--topology"])
+    for group in groups:
+        yield Case(["describe", group])
+        yield Case(["describe", group, "--members"])
+        yield Case(["explain", group])
+    yield Case(["backup", *groups, "--out", saved])
+    yield Case(["reset-offsets", *groups, "--all-topics", "--to-latest", "--execute", "--yes"])
+    yield Case(["diff", saved], (5,))
+    yield Case(["undo", "last", "--yes"])
+    yield Case(["delete-offsets", *groups, "--topic", "orders", "--yes"])
+    yield Case(["restore", saved, "--yes"])
+    yield Case(["cleanup", "plan", *named, "--idle", "1s", "--out", plan])
+    yield Case(["cleanup", "apply", plan, "--dry-run"])
+    yield Case(["retention", "show", str(rules)])
+    yield Case(["retention", "apply", str(rules), "--yes"])
+    yield Case(["undo", "last", "--yes"])
+    yield Case(["delete", *groups, "--internal-topics", "--yes"])
 
 
 LOCAL = ("analyze", "sandbox", "context", "completion", "help", "version")
@@ -97,6 +134,8 @@ def problem(case: Case, bootstrap: str, work: Path) -> str | None:
     folders = {"KGTOOL_JOURNAL_DIR": work / "journal", "XDG_CONFIG_HOME": work / "config"}
     environment = {**os.environ, **{key: str(value) for key, value in folders.items()}}
     words = [sys.executable, "-m", "kgtool.cli", *case.words, *at]
+    if case.words[0] == "top":
+        return screen_problem(words, environment)
     with subprocess.Popen(
         words,
         env=environment,
@@ -119,12 +158,29 @@ def problem(case: Case, bootstrap: str, work: Path) -> str | None:
     return None
 
 
-def seed(bootstrap: str) -> object:
-    """Make a topic and three groups; return the member of ``living``."""
+def screen_problem(words: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Start the screen, wait for a group and leave it again; return what is wrong."""
+    try:
+        with Terminal(words, (120, 30), environment) as screen:
+            screen.shows("living")
+            screen.press("q")
+            status = screen.exit_status()
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return f"status {status}" if status else None
+
+
+def seed(bootstrap: str, numbers: tuple[int, ...]) -> object:
+    """Make a topic and groups of all types that there are; return the member of ``living``."""
     clients.create_topic(bootstrap, "orders", 2)
     clients.produce(bootstrap, "orders", 10)
     for group, read in (("empty", 4), ("other", 10)):
         clients.commit(bootstrap, group, {("orders", 0): read, ("orders", 1): 0})
+    if numbers >= OTHER_TYPES:
+        share.set_starts(bootstrap, "shared", {("orders", 0): 4})
+        with StreamsMember(bootstrap, "streamed", ["orders"]):
+            pass
+        clients.commit(bootstrap, "streamed", {("orders", 0): 4})
     return clients.join(bootstrap, "living", ["orders"])
 
 
@@ -136,12 +192,12 @@ def run(version: str) -> tuple[dict[str, float], list[str]]:
         began = time.monotonic()
         cluster = Sandbox.start("lane", version=version, root=Path(folder) / "sandbox")
         try:
-            member = seed(cluster.bootstrap)
+            member = seed(cluster.bootstrap, minor(version))
             seconds["(start)"] = time.monotonic() - began
             for case in cases(version, Path(folder)):
                 began = time.monotonic()
                 found = problem(case, cluster.bootstrap, Path(folder))
-                name = " ".join(case.words[:2] if case.words[0] == "cleanup" else case.words[:1])
+                name = " ".join(case.words[: 2 if case.words[0] in ("cleanup", "retention") else 1])
                 seconds[name] = seconds.get(name, 0.0) + time.monotonic() - began
                 if found is not None:
                     wrong.append(f"{version} kgtool {' '.join(case.words)}: {found}")

@@ -71,7 +71,7 @@ class RetentionMethods(AdminConnection):
             rows = refused_rows(looked, at_ms)
 
             def kept(groups: list[GroupKeep]) -> None:
-                rows.extend(kept_row(rules, row, at_ms) for one in groups for row in one.rows)
+                rows.extend(kept_row(rules, one, row, at_ms) for one in groups for row in one.rows)
 
             def removed(results: list[ItemResult]) -> None:
                 rows.extend(r for one in results for r in removed_rows(rules, one, at_ms))

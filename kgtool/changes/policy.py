@@ -159,7 +159,6 @@ class Guard:
         idle = {item.group for item in items}
         why = {facts.description.group: "it was used" for facts in found}
         why.update({each.group: each.why for each in unknown})
-        # Share groups have no such times, and those of streams groups are not looked up.
         cause = "its last use can't be looked up"
         self._busy = self._busy or {}
         self._busy.update({g: why.get(g, cause) for g in groups if g not in idle})

@@ -5,6 +5,7 @@
     [[groups]]            # first match wins; what matches nothing is left to the broker
     match = "payments-*"  # a glob, or a list of them
     retention = "90d"     # or "never"
+    type = "streams"      # optional, or a list: by default classic and consumer groups
 
 A pattern that can't decide anything, as earlier ones take all of its names, is refused: the file
 would not do what it says.
@@ -24,17 +25,28 @@ from kgtool.json_rows import shown
 
 NEVER = "never"
 _KEYS = ("match", "retention")
+_TYPES = ("classic", "consumer", "share", "streams")
+OTHER_TYPES = ("share", "streams")
+"""Types that a rule takes only where it names them."""
 _MOST_STATES = 2_000
 """Where one pattern may take all of another's names only after so many steps, it is not known."""
 
 
 class Rule(NamedTuple):
-    """One ``[[groups]]``. ``retention_ms`` None: never. ``line``: where it begins in the file."""
+    """One ``[[groups]]``. ``retention_ms`` None: never. ``line``: where it begins in the file.
+
+    ``types``: empty: all but ``OTHER_TYPES``.
+    """
 
     number: int
     globs: tuple[str, ...]
     retention_ms: int | None
     line: int = 0
+    types: tuple[str, ...] = ()
+
+    def takes(self, kind: str | None) -> bool:
+        """Whether it is about groups of a type; of an unknown one (None) it may be."""
+        return kind is None or (kind in self.types if self.types else kind not in OTHER_TYPES)
 
 
 class RetentionRules(NamedTuple):
@@ -43,11 +55,11 @@ class RetentionRules(NamedTuple):
     where: str
     rules: tuple[Rule, ...]
 
-    def of(self, group: str) -> tuple[Rule, str] | None:
-        """Return the first rule that matches a group, and its pattern that does."""
-        return next(
-            ((rule, g) for rule in self.rules for g in rule.globs if fnmatchcase(group, g)), None
-        )
+    def of(self, group: str, kind: str | None) -> tuple[Rule, str] | None:
+        """Return the first rule that matches a group of a type, and its pattern that does."""
+        rules = (rule for rule in self.rules if rule.takes(kind))
+        found = ((rule, g) for rule in rules for g in rule.globs if fnmatchcase(group, g))
+        return next(found, None)
 
 
 def read_rules(file: HeldFile) -> RetentionRules:
@@ -79,8 +91,8 @@ def read_rules(file: HeldFile) -> RetentionRules:
 
 def _rule(places: _Places, number: int, entry: Mapping[str, Any]) -> Rule:
     for key in entry:
-        if key not in _KEYS:
-            known = f"Known: {', '.join(_KEYS)}."
+        if key not in (*_KEYS, "type"):
+            known = f"Known: {', '.join(_KEYS)}, type."
             raise places.error(f"unknown key {shown(key)}", key, number, known)
     for key in _KEYS:
         if key not in entry:
@@ -91,7 +103,17 @@ def _rule(places: _Places, number: int, entry: Mapping[str, Any]) -> Rule:
         raise places.error(said, "match", number)
     if "" in globs:
         raise places.error("match has an empty pattern", "match", number)
-    return Rule(number, tuple(globs), _retention(places, number, entry), places.line("", number))
+    retention_ms, types = _retention(places, number, entry), _types(places, number, entry)
+    return Rule(number, tuple(globs), retention_ms, places.line("", number), types)
+
+
+def _types(places: _Places, number: int, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    given = entry.get("type", _TYPES[:2])
+    types = [given] if isinstance(given, str) else given
+    if not isinstance(types, Sequence) or not types or not all(each in _TYPES for each in types):
+        said = f"type takes some of {', '.join(_TYPES)}, not {shown(given)}"
+        raise places.error(said, "type", number)
+    return tuple(types) if "type" in entry else ()
 
 
 def _retention(places: _Places, number: int, entry: Mapping[str, Any]) -> int | None:
@@ -113,7 +135,7 @@ def _check_reach(places: _Places, rules: Sequence[Rule]) -> None:
     for rule in rules:
         for glob in rule.globs:
             for taken, by in earlier:
-                if covers(taken, glob):
+                if _types_of(rule) <= _types_of(by) and covers(taken, glob):
                     there = places.line("match", by.number)
                     raise places.error(
                         f"{shown(glob)} never matches: {shown(taken)} in line {there} takes all of "
@@ -123,6 +145,10 @@ def _check_reach(places: _Places, rules: Sequence[Rule]) -> None:
                         "Move it up, or remove it.",
                     )
         earlier += [(glob, rule) for glob in rule.globs]
+
+
+def _types_of(rule: Rule) -> set[str]:
+    return set(filter(rule.takes, _TYPES))
 
 
 class _Places:

@@ -201,7 +201,7 @@ REFUSALS: dict[str, tuple[str, Callable[[str], bool]]] = {
 """Lines of a policy, an option of commands, a context's: what is said, and by which doors."""
 
 
-def _agent(world: World, name: str, *calls: dict[str, Any]) -> str:
+def agent(world: World, name: str, *calls: dict[str, Any]) -> str:
     """Plan and apply through mcp, one call after the other; what it said."""
     said, service = [], world.service
     for given in calls:
@@ -264,15 +264,15 @@ def of_consumer_groups(world: World, admin: GroupAdmin) -> Doors:
         "admin.cleanup_apply": lambda: admin.cleanup_apply(plan),
         "admin.remove_members": lambda: admin.remove_members(living[0], all_members=True),
         "admin.alter_configs": lambda: admin.alter_configs(first, {config: "50000"}),
-        "mcp.reset-offsets": lambda: _agent(
+        "mcp.reset-offsets": lambda: agent(
             world, "reset-offsets", *({**one, "to_latest": True} for one in each)
         ),
-        "mcp.delete-offsets": lambda: _agent(world, "delete-offsets", *each),
-        "mcp.recover": lambda: _agent(
+        "mcp.delete-offsets": lambda: agent(world, "delete-offsets", *each),
+        "mcp.recover": lambda: agent(
             world, "recover", *({**one, "at": str(at_ms)} for one in each)
         ),
-        "mcp.undo": lambda: _agent(world, "undo", {"journal": newest}),
-        "mcp.cleanup": lambda: _agent(world, "cleanup", {"group": names}),
+        "mcp.undo": lambda: agent(world, "undo", {"journal": newest}),
+        "mcp.cleanup": lambda: agent(world, "cleanup", {"group": names}),
     }
     return Doors(world, ways)
 

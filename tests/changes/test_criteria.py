@@ -33,13 +33,15 @@ def facts(
     subscribed: tuple[str, ...] | None = (),
     name: str = "g",
     protocol: str = "consumer",
+    kind: str = "classic",
     **more: Any,
 ) -> GroupFacts:
     """A group whose offsets are those of t0-0, t1-0, …"""
     members = ()
     if state != "Empty":
         members = (Member("m", None, "c", "/h", (), subscribed),)
-    description = GroupDescription(name, "classic", state, protocol, "range", None, members)
+    protocol = kind if kind in ("share", "streams") else protocol
+    description = GroupDescription(name, kind, state, protocol, "range", None, members)
     offsets = {TopicPartition(f"t{number}", 0): each for number, each in enumerate(found)}
     return GroupFacts(description, offsets, **more)
 
@@ -97,6 +99,51 @@ def test_whole_groups(found: GroupFacts, criteria: dict[str, Any], expected: str
     assert action(found, **criteria) == expected
 
 
+def share(days: float | None, *found: OffsetFacts, **more: Any) -> GroupFacts:
+    """A share group: its start offsets have no times, only its members have."""
+    changed_ms = None if days is None else int(NOW - days * DAY)
+    found = found or (offset(None, lag=3),)
+    return facts(*found, kind="share", changed_ms=changed_ms, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "criteria", "expected"),
+    [
+        (share(6), IDLE, "delete-group"),
+        (share(5), IDLE, "delete-group"),
+        (share(4), IDLE, "not"),
+        (share(6, state="Stable"), IDLE, "not"),
+        # A last use that is unknown counts as recent.
+        (share(None), IDLE, "left"),
+        (share(None, committed_before_ms=NOW - 6 * DAY), IDLE, "delete-group"),
+        (share(None, committed_before_ms=NOW - 4 * DAY), IDLE, "left"),
+        (share(None, times_error=KgError("denied")), IDLE, "left"),
+        (facts(kind="share", changed_ms=NOW - 6 * DAY), IDLE, "delete-group"),
+        (share(6), {"no_lag": True}, "not"),
+        (share(6, offset(None)), {"no_lag": True}, "delete-group"),
+        (share(6, offset(None), unread_starts=True), {"no_lag": True}, "left"),
+        (share(6, state="Stable"), {"unsubscribed": True}, "left"),
+        (share(6, offset(None, problem="topic-gone")), {"orphaned": True}, "left"),
+        (facts(offset(6), kind="streams"), IDLE, "delete-group"),
+        (facts(offset(4), kind="streams"), IDLE, "not"),
+        (facts(offset(6), kind="streams", changed_ms=NOW - DAY), IDLE, "not"),
+    ],
+)
+def test_share_and_streams_groups(
+    found: GroupFacts, criteria: dict[str, Any], expected: str
+) -> None:
+    assert action(found, **criteria) == expected
+
+
+def test_why_a_share_group_goes_is_its_last_use() -> None:
+    (item,) = judge(share(6), **IDLE).items
+    assert item.why[1].startswith("last change of members or topics ")
+    assert item.why[1].endswith(" 6d before this plan")
+    assert (item.last_commit_ms, item.last_change_ms) == (None, NOW - 6 * DAY)
+
+
+STREAMS: dict[str, Any] = {"kind": "streams"}
+
 GHOST = {"unsubscribed": True}
 ORPHAN = {"orphaned": True}
 GONE, SHRUNK = offset(problem="topic-gone"), offset(problem="beyond-end")
@@ -108,6 +155,13 @@ GONE, SHRUNK = offset(problem="topic-gone"), offset(problem="beyond-end")
         (facts(offset(), state="Stable", subscribed=("t1",)), GHOST, "delete-offsets"),
         (facts(offset(), state="Stable", subscribed=("t0",)), GHOST, "not"),
         (facts(offset(), state="Stable", subscribed=None), GHOST, "left"),
+        (facts(offset(), state="Stable", subscribed=("t1",), **STREAMS), GHOST, "delete-offsets"),
+        (facts(offset(), state="Stable", subscribed=("t0",), **STREAMS), GHOST, "not"),
+        # It has no topology, or one that the broker can't use: what it reads is unknown.
+        (facts(offset(), state="NotReady", subscribed=(), **STREAMS), GHOST, "left"),
+        # Rebuilt, it would be no streams group any more.
+        (facts(GONE, offset(), **STREAMS), ORPHAN, "wait"),
+        (facts(GONE, **STREAMS), ORPHAN, "delete-group"),
         (facts(offset(), state="PreparingRebalance"), GHOST, "left"),
         (facts(offset()), GHOST, "not"),
         (facts(offset(1), state="Stable"), {**GHOST, **IDLE}, "not"),

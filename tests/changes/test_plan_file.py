@@ -146,7 +146,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (item(action="delete-offsets", offsets=[]), "offsets is empty"),
     (item(keep=[{"topic": "t", "partition": 1, "offset": 1}]), "keep has no meaning"),
     (item(action="rebuild-group", keep=[{"topic": "u", "partition": 1}]), "can't be restored"),
-    (item(type="share"), "a share group is not cleaned up here"),
+    (
+        item(action="delete-offsets", type="share", offsets=[{"topic": "t", "partition": 0}]),
+        "delete-offsets is not for a share group",
+    ),
     (item(group="first"), "the group is in item 1 already"),
 ]
 

@@ -35,9 +35,11 @@ def offset(age: float | None, *, left: float | None = None, **more: Any) -> Offs
     return OffsetFacts(committed, "id", 0, more.get("problem"), at, expiry)
 
 
-def facts(*found: OffsetFacts, state: str = "Empty", **more: Any) -> GroupFacts:
+def facts(
+    *found: OffsetFacts, state: str = "Empty", kind: str = "classic", **more: Any
+) -> GroupFacts:
     members = () if state == "Empty" else (Member("m", None, "c", "/h", (), ()),)
-    description = GroupDescription("g", "classic", state, "", "", None, members)
+    description = GroupDescription("g", kind, state, "", "", None, members)
     offsets = {TopicPartition(f"t{number}", 0): each for number, each in enumerate(found)}
     return GroupFacts(description, offsets, **more)
 
@@ -56,6 +58,26 @@ def judge(
     firsts = {TopicPartition(f"t{n}", 0): int(NOW - age * DAY) for n, age in (first or {}).items()}
     offsets = {at: each.expiry for at, each in found.offsets.items()}
     return decide(found, rule(days), GroupExpiry("g", broker, None, offsets), firsts, NOW)
+
+
+@pytest.mark.parametrize(
+    ("days", "changed", "expected"),
+    [
+        (None, 100, ("none", "not-expiring")),
+        (5, 6, ("delete-group", "due")),
+        (5, 4, ("delete-group", "waiting")),
+        (90, 6, ("delete-group", "waiting")),  # brokers have no retention that would be shorter
+        (5, None, ("none", "unknown")),
+    ],
+)
+def test_a_share_group_goes_by_its_last_members(
+    days: float | None, changed: float | None, expected: tuple[str, str]
+) -> None:
+    changed_ms = None if changed is None else int(NOW - changed * DAY)
+    found = facts(offset(None), offset(None), kind="share", changed_ms=changed_ms)
+    for known in (BROKER, None):
+        rows = judge(found, days, retention_ms=known)
+        assert [(row.action, row.status) for row in rows] == [expected] * 2
 
 
 def said(rows: list[RetentionRow]) -> list[tuple[str, str, float | None]]:

@@ -44,14 +44,14 @@ def test_the_first_rule_that_matches_holds(tmp_path: Path) -> None:
     assert [rule.line for rule in rules.rules] == [2, 6, 10]
 
     def found(group: str) -> tuple[int, str] | None:
-        hit = rules.of(group)
+        hit = rules.of(group, "classic")
         return None if hit is None else (hit[0].number, hit[1])
 
     assert found("payments-eu") == (1, "payments-*")
     assert found("audit") == (2, "audit")
     assert found("billing-7") == (2, "bill[ei]ng-?")
     assert found("Audit") == (3, "*")  # in the case in which it is written
-    assert read(tmp_path, GOOD.split('[[groups]]\n"')[0]).of("Audit") is None
+    assert read(tmp_path, GOOD.split('[[groups]]\n"')[0]).of("Audit", "classic") is None
 
 
 REFUSED = {
@@ -73,6 +73,9 @@ REFUSED = {
     GOOD.replace('"payments-*"', "[]"): (3, "match takes a pattern"),
     GOOD.replace('"payments-*"', '["a", 5]'): (3, "match takes a pattern"),
     GOOD.replace('"audit"', '"audit", ""'): (7, "match has an empty pattern"),
+    GOOD.replace('"90d"', '"90d"\ntype = "group"'): (5, "type takes some of classic, consumer"),
+    GOOD.replace('"90d"', '"90d"\ntype = ["share", 5]'): (5, "type takes some of classic"),
+    GOOD.replace('"90d"', '"90d"\ntype = []'): (5, "type takes some of classic"),
     "groups = [{match = 'a', retention = 'x'}]": (1, "retention takes a duration"),
 }
 
@@ -113,6 +116,34 @@ def test_a_pattern_that_never_matches_is_refused_with_both_lines(
         read(tmp_path, GOOD.replace('"match" = "*"', f"match = {match}"))
     assert f"{taken} takes all" in str(refused.value)
     assert "line 11" in str(refused.value)
+
+
+def test_a_rule_takes_share_and_streams_groups_only_by_their_type(tmp_path: Path) -> None:
+    text = """
+        [[groups]]
+        match = "*"
+        retention = "90d"
+        [[groups]]
+        match = "s*"
+        type = ["share", "streams"]
+        retention = "1d"
+        [[groups]]
+        match = "s1"
+        type = "share"
+        retention = "2d"
+    """
+    with pytest.raises(ConfigError, match=r"line 10 .*'s1' never matches: 's\*' in line 6"):
+        read(tmp_path, text)
+    rules = read(tmp_path, text.replace('"s1"', '"t1"'))
+
+    def number(group: str, kind: str | None) -> int | None:
+        hit = rules.of(group, kind)
+        return None if hit is None else hit[0].number
+
+    assert [number("s1", kind) for kind in ("classic", "consumer", "")] == [1, 1, 1]
+    assert [number("s1", kind) for kind in ("share", "streams")] == [2, 2]
+    assert [number("t1", kind) for kind in ("share", "streams")] == [3, None]
+    assert number("t1", None) == 1
 
 
 def test_patterns_that_overlap_in_part_are_what_first_match_is_for(tmp_path: Path) -> None:

@@ -21,11 +21,15 @@ from kgtool.changes.cleanup.plan_file import (
 from kgtool.model import TopicPartition
 from kgtool.queries.groups.describe import is_subscribed
 from kgtool.retention.generated_names import family
-from kgtool.retention.rules import RULE_COMMIT
+from kgtool.retention.rules import RULE_COMMIT, TYPE_STREAMS
 from kgtool.text import moment, span
 
 UNSUBSCRIBED = "unsubscribed"
 _GONE = (GONE_TOPIC, GONE_PARTITION)
+_WHOLE_ONLY = (
+    "it is a share group: while it has members its start offsets can't be deleted, and those of "
+    "deleted topics go by themselves"
+)
 _WORDS = {
     UNSUBSCRIBED: "no member subscribes to {}",
     GONE_TOPIC: "topic {} does not exist any more",
@@ -145,7 +149,7 @@ def why_kept(facts: GroupFacts, criteria: Criteria) -> str:
 def _problem(facts: GroupFacts) -> str | None:
     if facts.error is not None:
         return facts.error.message
-    if facts.description.protocol_type not in ("", "consumer"):
+    if facts.description.protocol_type not in ("", "consumer", "share", "streams"):
         return f"it is a '{facts.description.protocol_type}' group, not a consumer group"
     return None
 
@@ -171,7 +175,7 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
     if name is not None:
         why.append(f"a generated name ({name})")
     if criteria.idle_ms is not None:
-        if not facts.offsets:
+        if not facts.offsets and not facts.is_share:
             raise Unknown("it has no committed offset, so its last use is unknown")
         if not _are_idle(facts, now_ms - criteria.idle_ms):
             return None
@@ -181,11 +185,15 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
             return None  # even if the lag of others is unknown
         for partition, each in facts.offsets.items():
             _has_no_lag(partition, each)
+        if facts.unread_starts:
+            raise Unknown("where it begins to read is not decided yet, so its lag is unknown")
         why.append("nothing left to read")
     return why
 
 
 def _are_idle(facts: GroupFacts, since_ms: int) -> bool:
+    if facts.is_share:
+        return share_is_idle(facts, since_ms)
     offsets = facts.offsets.values()
     if any(each.committed_at and each.committed_at.at_ms > since_ms for each in offsets):
         return False  # even if the times of others are unknown
@@ -201,6 +209,8 @@ def _had_members(facts: GroupFacts, since_ms: int) -> bool:
 
 def is_idle(facts: GroupFacts, offset: OffsetFacts, since_ms: int) -> bool:
     """Whether an offset was not committed since a time; Unknown where that can't be told."""
+    if facts.is_share:
+        return share_is_idle(facts, since_ms)
     if offset.committed_at is not None:
         return offset.committed_at.at_ms <= since_ms
     if facts.times_error is not None:
@@ -208,6 +218,20 @@ def is_idle(facts: GroupFacts, offset: OffsetFacts, since_ms: int) -> bool:
     if facts.committed_before_ms is not None and facts.committed_before_ms <= since_ms:
         return True
     raise Unknown("its last commit is no longer in __consumer_offsets")
+
+
+def share_is_idle(facts: GroupFacts, since_ms: int) -> bool:
+    """Whether a share group had no member since a time; Unknown where that can't be told.
+
+    Only members read and acknowledge, so that is its last use; its start offsets have no times.
+    """
+    if facts.changed_ms is not None:
+        return facts.changed_ms <= since_ms
+    if facts.times_error is not None:
+        raise Unknown(f"its last use is unknown: {facts.times_error.message}")
+    if facts.committed_before_ms is not None and facts.committed_before_ms <= since_ms:
+        return True
+    raise Unknown("its last use is not in what was read of __consumer_offsets")
 
 
 def _has_no_lag(partition: TopicPartition, offset: OffsetFacts) -> bool:
@@ -218,6 +242,13 @@ def _has_no_lag(partition: TopicPartition, offset: OffsetFacts) -> bool:
 
 def last_use(facts: GroupFacts, now_ms: int) -> str:
     """Return the time of the last commit, and of the last change of members if that was later."""
+    if facts.is_share:
+        if facts.changed_ms is None:
+            return (
+                f"last change of members or topics before {moment(facts.committed_before_ms or 0)}"
+            )
+        at, ago = moment(facts.changed_ms), span(now_ms - facts.changed_ms)
+        return f"last change of members or topics {at}, {ago} before this plan"
     times = [each.committed_at.at_ms for each in facts.offsets.values() if each.committed_at]
     last = max(times, default=0)
     said = f"last commit before {moment(facts.committed_before_ms or 0)}"
@@ -234,7 +265,11 @@ def last_use(facts: GroupFacts, now_ms: int) -> str:
 
 def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     group, is_empty = facts.description.group, facts.description.is_empty
-    if criteria.unsubscribed and facts.description.is_rebalancing:
+    if facts.is_share:
+        return Decision(left_out=(LeftOut(group, _WHOLE_ONLY),))
+    # Without a topology that is ready, what a streams group reads is unknown to the broker too.
+    is_unready = facts.description.type == TYPE_STREAMS and facts.description.state == "NotReady"
+    if criteria.unsubscribed and facts.description.is_rebalancing or is_unready:
         reason = f"it is {facts.description.state}: its subscriptions are still changing"
         return Decision(left_out=(LeftOut(group, reason),))
     found: dict[TopicPartition, str] = {}
@@ -249,7 +284,9 @@ def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decis
     left_out = tuple(LeftOut(group, reason) for reason in unknown)
     gone = {p: problem for p, problem in found.items() if problem in _GONE}
     rest = {p: problem for p, problem in found.items() if problem not in _GONE}
-    if gone and is_empty and criteria.rebuild:
+    # What is committed for a streams group that was deleted makes a group of another type.
+    is_kept = facts.description.type == TYPE_STREAMS and len(found) < len(facts.offsets)
+    if gone and is_empty and criteria.rebuild and not is_kept:
         return Decision((_rebuild(facts, found),), left_out)
     items = []
     if rest:

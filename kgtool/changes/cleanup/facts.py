@@ -13,13 +13,16 @@ from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPart
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups, offset_delete
 from kgtool.protocol.wire import id_text
-from kgtool.queries.groups.describe import describe_groups
+from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.groups.share_and_streams import read_share_groups
+from kgtool.queries.groups.start_offsets import NO_START
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_times, read_log
 from kgtool.queries.log.expiry import Expiries, Expiry, Question, find_expiries
 from kgtool.queries.log.reader import Stretch, newest_record_ms
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.queries.offsets.lag import LogEnds, lag
 from kgtool.queries.offsets.list_offsets import log_ends
+from kgtool.retention.rules import TYPE_SHARE
 
 GONE_TOPIC, GONE_PARTITION, RECREATED, BEYOND_END = (
     "topic-gone",
@@ -51,7 +54,7 @@ class GroupFacts(NamedTuple):
     """One group. ``committed_before_ms`` bounds the commits whose time was not read; ``error``: why
     nothing of it can be judged; ``times_error``: why the times of its commits are unknown;
     ``changed_ms``: when a member last joined or left; None: before ``committed_before_ms``, or
-    never."""
+    never. That is all that is known of the use of a share group, whose offsets have no times."""
 
     description: GroupDescription
     offsets: Mapping[TopicPartition, OffsetFacts]
@@ -59,6 +62,13 @@ class GroupFacts(NamedTuple):
     error: ItemError | KgError | None = None
     times_error: KgError | None = None
     changed_ms: int | None = None
+    unread_starts: bool = False
+    """Whether a share group has partitions without a start offset yet."""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share group."""
+        return self.description.type == TYPE_SHARE
 
 
 class Survey(NamedTuple):
@@ -90,9 +100,12 @@ def survey(
     :param times_of: provides these times, so that ``__consumer_offsets`` is not read for them.
     """
     newest_ms = yield from within(newest_record_ms(cluster), READING_SHARE)
-    both = gather([describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)])
+    asked = describe_with_type(cluster, groups, kinds)
+    both = gather([asked, fetch_committed(cluster, groups)])
     # A broker that doesn't answer must leave time for what is read next of the others' groups.
     described, committed = yield from within(both, READING_SHARE)
+    described, starts = yield from read_share_groups(cluster, described)
+    committed.update(starts)
     living = [d for d in described if not (d.error and d.error.code == codes.GROUP_ID_NOT_FOUND)]
     values = {d.group: offsets_of(committed[d.group]) for d in living}
     partitions = {p for found in values.values() for p in found}
@@ -100,17 +113,18 @@ def survey(
     if names:
         yield from fetch_metadata(cluster, names)
     there = [p for p in partitions if _missing(cluster.topics[p.topic], p) is None]
-    asked = {group: list(found) for group, found in values.items() if found}
+    share = {d.group for d in living if d.type == TYPE_SHARE}
+    timed = {group: list(found) for group, found in values.items() if found or group in share}
     looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
     if times_of is None:
-        looks.append(read_log(cluster, list(asked), since_ms))
+        looks.append(read_log(cluster, list(timed), since_ms))
     ends, *read = yield from within(gather(looks), READING_SHARE)
     log: dict[str, Stretch | KgError] = read[0] if read else {}
     times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
     if times_of is None:
-        times.update(commit_times(log, asked))
+        times.update(commit_times(log, timed))
     else:
-        times.update({group: times_of(group, values[group]) for group in asked})
+        times.update({g: times_of(g, values[g]) for g in timed if g not in share})
     questions = [
         Question.of(d, committed[d.group]) for d in living if d.error is None and values[d.group]
     ]
@@ -169,7 +183,15 @@ def _facts(
         for partition, value in values.items()
     }
     times_error = times if isinstance(times, KgError) else None
-    return GroupFacts(description, offsets, known.before_ms, error, times_error, known.changed_ms)
+    return GroupFacts(
+        description,
+        offsets,
+        known.before_ms,
+        error,
+        times_error,
+        known.changed_ms,
+        unread_starts=description.type == TYPE_SHARE and NO_START in values_read,
+    )
 
 
 def _offset(

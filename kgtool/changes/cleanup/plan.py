@@ -82,19 +82,12 @@ def _missing(
     return [one.error or _not_judged(one) for one in described]
 
 
-_UNJUDGED = {
-    "share": "is a share group: brokers keep no time of its last use, so its age is unknown.",
-    "streams": "is a streams group, and cleanup leaves those alone.",
-}
-
-
 def _not_judged(description: GroupDescription) -> ItemError:
-    why = _UNJUDGED.get(description.type or "", "does not meet the other conditions.")
     return ItemError(
         Target(group=description.group),
         None,
-        "WRONG_GROUP_TYPE" if description.type in _UNJUDGED else "NO_MATCH",
-        f"Group '{description.group}' {why}",
+        "NO_MATCH",
+        f"Group '{description.group}' does not meet the other conditions.",
         "kgtool delete takes Empty groups of every type.",
     )
 

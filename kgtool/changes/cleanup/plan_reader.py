@@ -10,10 +10,12 @@ from typing import Any
 
 from kgtool.changes.cleanup.plan_file import (
     ACTIONS,
+    DELETE_GROUP,
     DELETE_OFFSETS,
     KEEP_OFFSETS,
     REBUILD_GROUP,
     VERSION,
+    WAIT,
     CleanupPlan,
     LeftOut,
     PlanHeader,
@@ -180,8 +182,8 @@ def _item(value: Any, actions: Sequence[str]) -> PlanItem:
 
 
 def _check(item: PlanItem) -> None:
-    if item.type in ("share", "streams") and item.changes:
-        raise ValueError(f"a {item.type} group is not cleaned up here")
+    if item.type == "share" and item.action not in (DELETE_GROUP, WAIT):
+        raise ValueError(f"{item.action} is not for a share group: only delete-group is")
     if item.action in (DELETE_OFFSETS, KEEP_OFFSETS) and not item.offsets:
         raise ValueError("offsets is empty, and there is nothing else to change")
     if item.keep and item.action != REBUILD_GROUP:

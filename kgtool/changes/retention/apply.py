@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgtool.changes.cleanup.apply import ItemResult
 from kgtool.changes.cleanup.plan_file import KEEP_OFFSETS, CleanupPlan
-from kgtool.changes.kinds.keep import KEPT, KeepRow
+from kgtool.changes.kinds.keep import KEPT, GroupKeep, KeepRow
 from kgtool.changes.kinds.keep_planned import Planned
 from kgtool.changes.retention.decide import KEEP, REFUSALS, RetentionRow
 from kgtool.changes.retention.look import Looked
@@ -19,28 +19,29 @@ def split(plan: CleanupPlan) -> tuple[Planned, CleanupPlan]:
     return planned, plan._replace(items=rest)
 
 
-def kept_row(rules: RetentionRules, row: KeepRow, now_ms: int) -> RetentionRow:
-    """Return the row of an offset that was to be kept."""
+def kept_row(rules: RetentionRules, group: GroupKeep, row: KeepRow, now_ms: int) -> RetentionRow:
+    """Return the row of an offset of a group that was to be kept."""
     ends_ms = row.new_expires_at_ms if row.status == KEPT else row.old_expires_at_ms
     made = RetentionRow(row.group, row.topic, row.partition, expires_at_ms=ends_ms, action=KEEP)
-    return _ruled(rules, made._replace(status=row.status, error=row.error, at_ms=now_ms))
+    made = made._replace(status=row.status, error=row.error, at_ms=now_ms)
+    return _ruled(rules, made, group.description.type)
 
 
 def removed_rows(rules: RetentionRules, result: ItemResult, now_ms: int) -> list[RetentionRow]:
     """Return the rows of the offsets that an item was to remove."""
     item = result.item
-    rows = [
-        RetentionRow(item.group, *each.at, expires_at_ms=each.expires_at_ms, action=item.action)
+    said = RetentionRow(
+        item.group, None, None, None, None, None, item.action, now_ms, result.status, result.error
+    )
+    said = _ruled(rules, said, item.type)
+    return [
+        said._replace(topic=each.topic, partition=each.partition, expires_at_ms=each.expires_at_ms)
         for each in item.offsets
     ]
-    return [
-        _ruled(rules, row._replace(status=result.status, error=result.error, at_ms=now_ms))
-        for row in rows
-    ]
 
 
-def _ruled(rules: RetentionRules, row: RetentionRow) -> RetentionRow:
-    found = rules.of(row.group)
+def _ruled(rules: RetentionRules, row: RetentionRow, kind: str | None) -> RetentionRow:
+    found = rules.of(row.group, kind)
     if found is None:  # a plan that was edited
         return row
     return row._replace(rule=found[1], retention_ms=found[0].retention_ms)

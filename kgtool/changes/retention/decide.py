@@ -76,6 +76,10 @@ def decide(
         )
         for at, found in facts.offsets.items()
     }
+    if facts.is_share:  # brokers have no retention for start offsets: every one is shorter
+        if wanted_ms is None:
+            return [row._replace(status=SAFE) for row in rows.values()]
+        return _shorter(facts, rows, wanted_ms, now_ms)
     if broker_ms is None:
         return [_unknown(row, _NO_RETENTION) for row in rows.values()]
     if wanted_ms is None or wanted_ms > broker_ms:

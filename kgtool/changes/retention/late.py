@@ -18,7 +18,7 @@ from kgtool.changes.journal.kept import Clock, Memory, Place
 from kgtool.changes.retention.decide import UNKNOWN, RetentionRow
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
-from kgtool.config.retention import RetentionRules
+from kgtool.config.retention import RetentionRules, Rule
 from kgtool.durable import replace
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target, TopicPartition
@@ -74,7 +74,7 @@ class Since(NamedTuple):
 
 
 def find_lost(
-    cluster: Cluster, rules: RetentionRules, since: Since, remember: Any
+    cluster: Cluster, rules: RetentionRules, since: Since, remember: Any, kinds: Mapping[str, str]
 ) -> Operation[list[RetentionRow]]:
     """Return what expired since the run before, and still is gone, under longer rules."""
     longer = {
@@ -84,7 +84,7 @@ def find_lost(
     }
 
     def concerns(group: str) -> bool:
-        found = rules.of(group)
+        found = rules.of(group, kinds.get(group))
         return found is not None and found[0].number in longer
 
     names = yield from removed_groups(cluster, since.last_ms, concerns)
@@ -101,9 +101,10 @@ def find_lost(
     clocks: dict[Place, Clock] = {
         place: Clock(one.value.offset, one.value.commit_timestamp) for place, one in gone.items()
     }
+    matched = {group: rules.of(group, kinds.get(group)) for group, _ in gone}
     memory: Memory = remember(clocks) if clocks else Memory({}, False)
     rows = [
-        _row(rules, group, at, one, memory.first_ms.get((group, at)))
+        _row(matched[group], group, at, one, memory.first_ms.get((group, at)))
         for (group, at), one in sorted(gone.items())
     ]
     unread = [(name, one) for name, one in sorted(read.items()) if isinstance(one, KgError)]
@@ -115,10 +116,15 @@ def find_lost(
 
 
 def _row(
-    rules: RetentionRules, group: str, at: TopicPartition, gone: GoneOffset, first_ms: int | None
+    matched: tuple[Rule, str] | None,
+    group: str,
+    at: TopicPartition,
+    gone: GoneOffset,
+    first_ms: int | None,
 ) -> RetentionRow | None:
     """Return the row of a lost offset; None: its retention was over."""
-    rule, glob = rules.of(group) or (rules.rules[0], "")
+    assert matched is not None  # ``concerns``
+    rule, glob = matched
     removed_ms = gone.removed_at_ms or 0
     counts_ms = gone.value.commit_timestamp if first_ms is None else first_ms
     if rule.retention_ms is not None and removed_ms >= counts_ms + rule.retention_ms:

@@ -13,7 +13,7 @@ from kgtool.changes.kinds.keep import clock_ms
 from kgtool.changes.retention.decide import Matched, RetentionRow, decide, plan_item
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
-from kgtool.config.retention import RetentionRules
+from kgtool.config.retention import OTHER_TYPES, RetentionRules
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Listing, Target
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
@@ -50,8 +50,9 @@ class LookedGroup(NamedTuple):
 class Looked(NamedTuple):
     """All groups, and what must be said of the cluster.
 
-    ``others``: groups of other types that match a rule: they are left to the broker. ``counts``:
-    whether a finite longer retention holds for any offset, and ``memory``, what the journal knew.
+    ``others``: groups of types that the rules which match them do not take: they are left to the
+    broker. ``counts``: whether a finite longer retention holds for any offset, and ``memory``, what
+    the journal knew. ``kinds``: the types of all groups that rules may take.
     """
 
     groups: list[LookedGroup]
@@ -61,6 +62,7 @@ class Looked(NamedTuple):
     newest_ms: int | None
     counts: bool
     memory: Memory
+    kinds: Mapping[str, str]
 
     @property
     def broker_ms(self) -> int | None:
@@ -85,15 +87,18 @@ def look(
 ) -> Operation[Looked]:
     """Look at every group that a rule matches; the others are only listed."""
     listing: Listing = yield from list_groups(cluster, share=SHARE)
-    kinds = listing.consumer_groups
-    matched = {group: _match(rules, group) for group in sorted(kinds)}
+    consumers = listing.consumer_groups
+    others = {row.group: row.type for row in listing.groups if row.group not in consumers}
+    ruled = {g: k for g, k in others.items() if k in OTHER_TYPES and rules.of(g, k) is not None}
+    kinds = {**consumers, **ruled}
+    matched = {group: _match(rules, group, kinds[group]) for group in sorted(kinds)}
     names = [group for group, rule in matched.items() if rule is not None]
     known = yield from rules_of(cluster, cluster.brokers)
     brokers = [one for one in known.values() if isinstance(one, BrokerRules)]
     found = Survey([], Expiries({}, []), None)
     if names:
         since_ms = now_ms - _stretch_ms(rules, brokers) - SLACK_MS
-        found = yield from survey(cluster, names, kinds, now_ms, since_ms)
+        found = yield from survey(cluster, names, consumers, now_ms, since_ms)
     clocks = _clocks(found, matched)
     memory = remember(clocks) if clocks else Memory({}, False)
     groups = [
@@ -105,20 +110,20 @@ def look(
         for group, rule in matched.items()
         if rule is None
     ]
-    others = [row.group for row in listing.groups if row.group not in kinds]
     return Looked(
         sorted(groups, key=lambda one: one.group),
-        [group for group in others if rules.of(group) is not None],
+        [group for group in others if group not in ruled and rules.of(group, None) is not None],
         brokers,
         [*listing.errors, *found.expiries.errors],
         found.newest_ms,
         bool(clocks),
         memory,
+        kinds,
     )
 
 
-def _match(rules: RetentionRules, group: str) -> Matched | None:
-    found = rules.of(group)
+def _match(rules: RetentionRules, group: str, kind: str) -> Matched | None:
+    found = rules.of(group, kind)
     return None if found is None else Matched(*found)
 
 
@@ -175,7 +180,8 @@ def make_plan(
     items = (one.item(now_ms) for one in looked.groups)
     criteria = {
         "retention": [
-            {"match": list(rule.globs), "retention_ms": rule.retention_ms} for rule in rules.rules
+            {"match": list(rule.globs), "retention_ms": rule.retention_ms, "type": list(rule.types)}
+            for rule in rules.rules
         ]
     }
     header = make_header(cluster_id, "retention", criteria, now_ms, token, looked.newest_ms)

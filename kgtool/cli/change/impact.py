@@ -72,6 +72,8 @@ class Impact:
         self.lag += sum(offset.lag or 0 for offset in offsets)
         self.unknown_lags += sum(offset.lag is None for offset in offsets)
         times = [offset.committed_at.at_ms for offset in offsets if offset.committed_at is not None]
+        if group.is_share and group.changed_ms is not None:  # it commits nothing
+            times = [group.changed_ms] * max(len(offsets), 1)
         if times and (self.last_commit is None or max(times) > self.last_commit[1]):
             self.last_commit = name, max(times)
         is_old = group.committed_before_ms is not None and group.committed_before_ms <= since_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kgtool.changes.groups.members import still_busy
@@ -16,7 +16,7 @@ from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms, token
 from kgtool.model import GroupDescription
 from kgtool.net.session import Session
-from kgtool.text import escape
+from kgtool.text import escape, listed
 
 UNDO_NOTE = (
     "The current offsets are saved in the journal: kgtool undo restores them. Their "
@@ -29,6 +29,13 @@ UNDO_NOTE_GROUPS = (
     "with them the groups. Protocol type, epochs and expiry clocks do not come back."
 )
 """Shown before groups are deleted."""
+
+
+def bare_note(groups: Sequence[str]) -> str:
+    """Say of groups without offsets that nothing restores them."""
+    them = escape(listed(groups, 5, " and {} more"))
+    return f"Note: {them}: no offsets, so undo does not bring it back."
+
 
 SHARE_NOTE = (
     "Warning: share groups lose the delivery state after their start offsets (records in flight, "

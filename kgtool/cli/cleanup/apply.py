@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kgtool.changes.cleanup.apply import ItemResult, PlanRun, size
-from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, CleanupPlan, PlanItem
+from kgtool.changes.cleanup.plan_file import DELETE_GROUP, DELETE_OFFSETS, CleanupPlan, PlanItem
 from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.driver import Canary
 from kgtool.changes.journal import history
@@ -19,8 +19,14 @@ from kgtool.changes.policy import Guard
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import go_on_after
 from kgtool.cli.change.impact import used
-from kgtool.cli.change.journaled import UNDO_NOTE_GROUPS, CommandChange, journal_folder, origin
-from kgtool.cli.cleanup.plan import say_left_out, summary
+from kgtool.cli.change.journaled import (
+    UNDO_NOTE_GROUPS,
+    CommandChange,
+    bare_note,
+    journal_folder,
+    origin,
+)
+from kgtool.cli.cleanup.plan import say_left_out, say_share, summary
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
@@ -262,3 +268,7 @@ def show_plan(output: Output, plan: CleanupPlan, left: Sequence[PlanItem]) -> No
             "only while they are empty."
         )
     output.note(UNDO_NOTE_GROUPS)
+    bare = [i.group for i in left if i.action == DELETE_GROUP and not i.offsets]
+    if bare:
+        output.note(bare_note(bare))
+    say_share(output, left)

@@ -14,6 +14,7 @@ from kgtool.changes.cleanup.criteria import Criteria, why_kept
 from kgtool.changes.cleanup.facts import GroupFacts
 from kgtool.changes.cleanup.plan import make_plan
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem
+from kgtool.cli.change.journaled import SHARE_NOTE
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import looking
@@ -136,7 +137,14 @@ def _show(output: Output, plan: CleanupPlan, looked_at: int) -> None:
     show_table(output, shown(CLEANUP_PLAN), rows, page=True)
     output.close_pager()  # what it comes to stays on the screen
     output.note(summary(plan.items, looked_at))
+    say_share(output, plan.items)
     say_left_out(output, plan.left_out)
+
+
+def say_share(output: Output, items: Iterable[PlanItem]) -> None:
+    """Say what of share groups does not come back."""
+    if any(item.changes and item.type == "share" for item in items):
+        output.note(SHARE_NOTE)
 
 
 def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:

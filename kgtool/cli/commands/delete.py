@@ -8,7 +8,7 @@ from typing import Any
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE_GROUPS
+from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE_GROUPS, bare_note
 from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
@@ -104,8 +104,7 @@ class _DeleteRun(ChangeRun):
         if self.plan.offsets:
             output.note(UNDO_NOTE_GROUPS)
         if bare:
-            them = escape(listed(bare, 5, " and {} more"))
-            output.note(f"Note: {them}: no offsets, so undo does not bring it back.")
+            output.note(bare_note(bare))
         if self.kind.has_share:
             output.note(SHARE_NOTE)
 

@@ -97,7 +97,11 @@ class RetentionApply:
 
     def _show(self, wave: list[GroupKeep]) -> None:
         if not self._dry_run and not self._yes:
-            rows = [kept_row(self._rules, row, now_ms()) for row in open_rows(*wave)]
+            rows = [
+                kept_row(self._rules, group, row, now_ms())
+                for group in wave
+                for row in open_rows(group)
+            ]
             if rows:
                 self._output.note_once("Committed offsets to keep:")
                 preview(self._output, shown(RETENTION), list(map(row_of, rows)))
@@ -152,7 +156,7 @@ class RetentionApply:
             if group.error is not None:
                 self._output.failed(group.error)
             for row in group.rows:
-                self.put(kept_row(self._rules, row, now_ms()))
+                self.put(kept_row(self._rules, group, row, now_ms()))
 
     def add(self, results: Iterable[ItemResult]) -> None:
         """Report what became of items that remove something."""

@@ -70,7 +70,12 @@ def _say(output: Output, found: Looked) -> None:
         )
     if found.others:
         names = listed(found.others, NAMES, " and {} more")
-        output.note(escape(f"Note: left to the broker, as they are no consumer groups: {names}."))
+        output.note(
+            escape(
+                f"Note: left to the broker, as no rule is about groups of their type: {names}. "
+                'A rule with type = "share" or "streams" is about such groups.'
+            )
+        )
     if found.counts and not found.memory.has_journals:
         output.note(
             escape(

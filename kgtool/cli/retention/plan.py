@@ -96,7 +96,7 @@ def _lost(
     since = Since(last_ms, broker_ms)
     if not since.is_late(found.now_ms):
         return []
-    return session.run(find_lost(session.cluster, rules, since, found.remember))
+    return session.run(find_lost(session.cluster, rules, since, found.remember, found.looked.kinds))
 
 
 def apply_plan(
@@ -121,10 +121,15 @@ def _rules(plan: CleanupPlan, path: Path) -> RetentionRules:
     told = plan.header.criteria.get("retention")
     try:
         rules = [
-            Rule(number, tuple(map(str, each["match"])), each["retention_ms"])
+            Rule(
+                number,
+                tuple(map(str, each["match"])),
+                each["retention_ms"],
+                types=tuple(each.get("type", ())),
+            )
             for number, each in enumerate(told, 1)  # type: ignore[arg-type]
         ]
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, AttributeError):
         raise BadPlan(
             f"{path} is not a plan of kgtool retention.", hint="kgtool cleanup apply takes it."
         ) from None

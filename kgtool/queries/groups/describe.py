@@ -358,14 +358,16 @@ def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
 
 
 def describe_with_type(
-    cluster: Cluster, groups: Sequence[str]
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str] | None = None
 ) -> Operation[list[GroupDescription]]:
     """Describe groups, those that neither API knows by what a listing says of them.
+
+    :param kinds: as for ``describe_groups``.
 
     A share or streams group has its ``type`` and ``state`` then instead of an error. Where the
     group's own broker did not answer ListGroups, its error replaces "no such group".
     """
-    described = yield from describe_groups(cluster, groups)
+    described = yield from _ask(cluster, groups, kinds or {})
     return (yield from _look_again(cluster, described))
 
 

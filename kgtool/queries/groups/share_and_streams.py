@@ -267,7 +267,7 @@ def read_with_offsets(
 def read_share_groups(
     cluster: Cluster, described: list[GroupDescription]
 ) -> Operation[tuple[list[GroupDescription], dict[str, Committed | KgError]]]:
-    """Return groups, and the start offsets of share groups.
+    """Return groups of ``describe_with_type``, and the start offsets of share groups.
 
     Share groups have their members now, and so have streams groups that are not Empty.
     """

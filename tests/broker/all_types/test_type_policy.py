@@ -28,7 +28,7 @@ CASES = {
     "protected": Case('protected = ["s*-*"]', "is protected (s*-*)"),
     "max_groups": Case("max_groups = 1", "2 groups would be changed, the limit is 1"),
     "max_offsets": Case("max_offsets = 1", "2 offsets would be changed, the limit is 1"),
-    "min_idle": Case('min_idle = "1s"', "idle for 1s (its last use can't be looked up)"),
+    "min_idle": Case('min_idle = "1d"', "not known to be idle for 1d (it was used)"),
     "forbid": Case('forbid = ["--reason"]', "--reason is forbidden", "--reason=x"),
     "reason": Case("reason = true", "a change needs a reason", allowed=("--reason", "T-1")),
 }
