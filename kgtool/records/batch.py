@@ -28,6 +28,7 @@ _PREFIX = struct.Struct(">qi")
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 """The lower byte of the attributes."""
+_PRODUCER_EPOCH_AT = 51
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _LOOK_INSIDE = _CODEC | _CONTROL
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
@@ -75,6 +76,11 @@ class Batch(NamedTuple):
         """Return the leader epoch in which the batch was appended; -1 if unknown."""
         at = self.start - HEADER_SIZE + PREFIX_SIZE
         return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+    def producer_epoch(self, data: bytes) -> int:
+        """Return the epoch of the producer; -1 without one."""
+        at = self.start - HEADER_SIZE + _PRODUCER_EPOCH_AT
+        return int.from_bytes(data[at : at + 2], "big", signed=True)
 
 
 class RawRecord(NamedTuple):

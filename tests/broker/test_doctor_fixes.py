@@ -24,7 +24,8 @@ from kgtool.client.cluster import find_coordinators
 from kgtool.client.ops import call as operation
 from kgtool.config import Settings
 from kgtool.net.session import Session
-from kgtool.protocol.api import consumer_group_heartbeat, txn_offset_commit
+from kgtool.protocol.api import consumer_group_heartbeat, describe_producers, txn_offset_commit
+from kgtool.queries.cluster import transactions as cluster_transactions
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.doctor import transactions
 from kgtool.records.subscription import encode_topics
@@ -555,6 +556,19 @@ def test_a_transaction_that_is_decided(
         assert clients.committed(at, "billing") == {("orders", 0): 7}
 
 
+def as_before_2_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask no broker for its producers."""
+    real = cluster_transactions.version_of
+
+    def version_of(broker: int, api: Any) -> Any:
+        if api is describe_producers.Request:
+            return -1
+        return (yield from real(broker, api))
+
+    monkeypatch.setattr(cluster_transactions, "version_of", version_of)
+    monkeypatch.setattr(transactions, "DESCRIBES_PRODUCERS", (2, 9))
+
+
 def test_a_transaction_on_a_broker_that_lists_none(
     kafka: Sandbox,
     tmp_path: Path,
@@ -579,3 +593,19 @@ def test_a_transaction_on_a_broker_that_lists_none(
         assert done.returncode == 0, done.stdout + done.stderr
         assert rows_of(call(capsys, *look)) == []
         assert clients.committed(at, "billing") == {("orders", 0): 5}
+        as_before_2_8(monkeypatch)
+        for producer, way in ((4712, "fix"), (4713, "instead")):
+            hang(at, "billing", "orders", producer)
+            time.sleep(2)
+            row = only_row(call(capsys, *look), "pending-transaction")
+            line = row["fix"] if way == "fix" else row["evidence"]["instead"]
+            program, *words = shlex.split(line)
+            if way == "fix":
+                assert words[-6:-4] == ["--producer-id", str(producer)], words
+                done = kafka.run_tool(program.removesuffix(".sh"), *words)
+                assert done.returncode == 0, done.stdout + done.stderr
+            else:
+                sent = call(capsys, *words, "--bootstrap-server", at, "--yes")
+                assert sent.status == 0, sent
+            assert rows_of(call(capsys, *look)) == []
+            assert clients.committed(at, "billing") == {("orders", 0): 5}

@@ -45,6 +45,7 @@ def command(**_given: Any) -> None:
       [[groups]]
       match = "payments-*"      # or a list
       retention = "90d"         # or "never"
+      type = "streams"          # optional: share and streams groups only by type
 
     Longer: the same offsets are committed again when less than half of the broker's retention is
     left, as kgtool keep does. Shorter: offsets of groups without members whose last commit is

@@ -42,6 +42,8 @@ from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import STABLE, Committed, fetch_selected
 from kgtool.queries.offsets.list_offsets import log_ends
+from kgtool.records.batch import Batch, batches, read_records
+from kgtool.records.control import decode_marker
 from kgtool.retention.rules import RuleSet
 from kgtool.text import listed, shell_word
 
@@ -228,7 +230,7 @@ class Transaction(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer with an open transaction in one partition (DescribeProducers).
+    """A producer with an open transaction in one partition (DescribeProducers, or the log).
 
     ``coordinator_epoch``: of the last marker that its coordinator wrote, -1: none yet.
     """
@@ -280,6 +282,7 @@ def open_transactions(
     producers: dict[int, tuple[ActiveProducer, ...]] = {}
     for part in (yield from gather(asked)):
         producers.update(part)
+    producers.update((yield from _producers_in_log(cluster, leaders)))
     holders = yield from _holders(cluster, groups, producers, rules)
     known = [found for found in answers if found is not None]
     return Transactions(
@@ -330,6 +333,64 @@ def _holders(
         for number, names in homes.items()
         if not isinstance(found[number], KgError)
         for group in names
+    }
+
+
+class _OpenBatches:
+    """Takes batches of one partition; keeps the producers whose transactions are not ended."""
+
+    def __init__(self) -> None:
+        self.producers: dict[int, ActiveProducer] = {}
+        self._markers: dict[int, int] = {}
+
+    def feed(self, data: bytes) -> None:
+        """Take whole batches, in the order of the log."""
+        for batch in batches(data):
+            if batch.is_control:
+                self._end(data, batch)
+            elif batch.is_transactional:
+                known = self.producers.get(batch.producer_id)
+                self.producers[batch.producer_id] = ActiveProducer(
+                    batch.producer_id,
+                    batch.base_offset if known is None else known.start_offset,
+                    batch.max_timestamp_ms,
+                    batch.producer_epoch(data),
+                    self._markers.get(batch.producer_id, -1),
+                )
+
+    def _end(self, data: bytes, batch: Batch) -> None:
+        self.producers.pop(batch.producer_id, None)
+        for record in read_records(data, batch):
+            epoch = decode_marker(record.key or b"", record.value).coordinator_epoch
+            if epoch is not None:
+                self._markers[batch.producer_id] = epoch
+
+
+def _producers_in_log(
+    cluster: Cluster, leaders: Mapping[int, int]
+) -> Operation[dict[int, tuple[ActiveProducer, ...]]]:
+    """Find what DescribeProducers tells in the partitions whose leaders are older than that (2.8).
+
+    They are read from their beginning: markers of earlier transactions have the epoch of the
+    producer's coordinator. Where none is left it counts as 0; a leader refuses one that is too low.
+    """
+    old = set()
+    for broker in set(leaders.values()):
+        version = yield from version_of(broker, describe_producers.Request)
+        if not isinstance(version, KgError) and version < 0:
+            old.add(broker)
+    found = {number: _OpenBatches() for number, broker in leaders.items() if broker in old}
+    if not found:
+        return {}
+    try:
+        yield from fetch_metadata(cluster, [TOPIC])
+        read = yield from scan(cluster, {number: each.feed for number, each in found.items()})
+    except KgError:
+        return {}
+    return {
+        number: tuple(each.producers.values())
+        for number, each in found.items()
+        if not isinstance(read[number], KgError)
     }
 
 

@@ -39,8 +39,6 @@ def _worst(facts: Facts, found: GroupOffsets) -> Finding:
     if holders is None:  # any of them may be another application's
         ids = sorted(each.transactional_id for each in near)
         detail = ", and the log of __consumer_offsets, which tells by whom, can't be read"
-        if _oldest(facts) < DESCRIBES_PRODUCERS:
-            detail = "; brokers before 2.8 do not say by which producer"
         return _finding(found, NOTE, detail, {"open_in_partition": ids})
     hanging = [
         _hanging(facts, found, number, producer)
@@ -65,7 +63,10 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
         "longest_timeout_ms": known.longest_ms,
     }
     abort = ("kafka-transactions.sh", "abort", "--topic", TOPIC, "--partition", str(number))
-    fix = (*abort, "--start-offset", str(producer.start_offset))
+    fix: tuple[str, ...] = (*abort, "--start-offset", str(producer.start_offset))
+    is_told = _oldest(facts) >= DESCRIBES_PRODUCERS
+    if not is_told:  # else the tool asks the broker whose transaction begins there
+        fix = (*abort, *_names_producer(producer))
     if not known.is_complete:
         why = "its transaction can't be seen"
         longest_ms = known.longest_ms
@@ -74,7 +75,9 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
                 f" held by producer {producer.producer_id} for {span(age)}, longer than any "
                 "may be open; brokers before 3.0 do not say whether it is being completed"
             )
-            return _finding(found, WARNING, detail, evidence, fix)
+            finding = _finding(found, WARNING, detail, evidence, fix)
+            # They know WriteTxnMarkers v0 only, which Kafka's tools have dropped in 4.0.
+            return finding if is_told else finding._replace(instead=_markers(number, producer))
     elif known.longest_ms is None:
         why = "no coordinator knows the transaction, and transaction.max.timeout.ms is unknown"
     elif age <= known.longest_ms + SLACK_MS:
@@ -85,6 +88,14 @@ def _hanging(facts: Facts, found: GroupOffsets, number: int, producer: ActivePro
         return finding._replace(instead=_markers(number, producer))
     detail = f" held by producer {producer.producer_id} for {span(age)}; {why}"
     return _finding(found, NOTE, detail, evidence)
+
+
+def _names_producer(producer: ActiveProducer) -> tuple[str, ...]:
+    return (
+        *("--producer-id", str(producer.producer_id)),
+        *("--producer-epoch", str(producer.epoch)),
+        *("--coordinator-epoch", str(max(producer.coordinator_epoch, 0))),
+    )
 
 
 def _markers(number: int, producer: ActiveProducer) -> tuple[str, ...]:
