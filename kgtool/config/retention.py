@@ -7,8 +7,8 @@
     retention = "90d"     # or "never"
     type = "streams"      # optional, or a list: by default classic and consumer groups
 
-A pattern that can't decide anything, as earlier ones take all of its names, is refused: the file
-would not do what it says.
+A pattern that can't decide anything, as earlier rules take all of its names, alone or together, is
+refused: the file would not do what it says. One that they take a part of is what an order is for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kgtool.config.contexts import parse_toml
 from kgtool.errors import ConfigError, UsageError
 from kgtool.held import HeldFile
 from kgtool.json_rows import shown
+from kgtool.text import listed
 
 NEVER = "never"
 _KEYS = ("match", "retention")
@@ -130,21 +131,48 @@ def _retention(places: _Places, number: int, entry: Mapping[str, Any]) -> int | 
 
 
 def _check_reach(places: _Places, rules: Sequence[Rule]) -> None:
-    """Refuse a pattern all of whose names an earlier one takes."""
+    """Refuse a pattern that takes no name, or all of whose names earlier rules take."""
     earlier: list[tuple[str, Rule]] = []
     for rule in rules:
         for glob in rule.globs:
-            for taken, by in earlier:
-                if _types_of(rule) <= _types_of(by) and covers(taken, glob):
-                    there = places.line("match", by.number)
-                    raise places.error(
-                        f"{shown(glob)} never matches: {shown(taken)} in line {there} takes all of "
-                        "its groups (the first match wins)",
-                        "match",
-                        rule.number,
-                        "Move it up, or remove it.",
-                    )
+            why = None if _takes_any(glob) else "no name is like it"
+            if why is None and (by := _taken(earlier, rule, glob)):
+                lines = sorted({places.line("match", one.number) for _, one in by})
+                patterns = listed([shown(each) for each, _ in by], 4)
+                where = f"line {lines[0]}" if len(lines) == 1 else f"lines {listed(lines, 4)}"
+                takes = "takes" if len(by) == 1 else "together take"
+                why = f"{patterns} in {where} {takes} all of its groups (the first match wins)"
+            if why is not None:
+                said = f"{shown(glob)} never matches: {why}"
+                raise places.error(said, "match", rule.number, "Move it up, or remove it.")
         earlier += [(glob, rule) for glob in rule.globs]
+
+
+def _taken(earlier: Sequence[tuple[str, Rule]], rule: Rule, glob: str) -> list[tuple[str, Rule]]:
+    """Return what takes all names of a rule's pattern, of each type of groups that it is for."""
+    found: list[tuple[str, Rule]] = []
+    for rules in {tuple(one for one in earlier if one[1].takes(kind)) for kind in _types_of(rule)}:
+        by = _taken_by(rules, glob)
+        if not by:
+            return []
+        found += [one for one in by if one not in found]
+    return sorted(found, key=lambda one: one[1].number)
+
+
+def _taken_by(earlier: Sequence[tuple[str, Rule]], glob: str) -> list[tuple[str, Rule]]:
+    """Return the pattern that takes all names of another, else the fewest of those that do so
+    together; empty: some name is left."""
+    single = next((one for one in earlier if covers([one[0]], glob)), None)
+    if single is not None:
+        return [single]
+    found = [one for one in earlier if _may_meet(one[0], glob)]
+    if not covers([each for each, _ in found], glob):
+        return []
+    for one in reversed(found):
+        rest = [other for other in found if other is not one]
+        if covers([each for each, _ in rest], glob):
+            found = rest
+    return found
 
 
 def _types_of(rule: Rule) -> set[str]:
@@ -186,30 +214,46 @@ class _Places:
 # Patterns
 
 
-def covers(wide: str, narrow: str) -> bool:
-    """Whether a pattern takes all names that another one takes; False also where that is too
-    hard to tell.
+def covers(wide: Sequence[str], narrow: str) -> bool:
+    """Whether patterns together take all names that another one takes; False also where that is
+    too hard to tell.
 
-    >>> covers("pay-*", "pay-*-eu"), covers("pay-?", "pay-*"), covers("[a-z]*", "m[0-9]")
+    >>> covers(["pay-*"], "pay-*-eu"), covers(["pay-?"], "pay-*"), covers(["[a-m]*", "[n-z]*"], "z")
     (True, False, True)
     """
-    if not fnmatchcase(_example(narrow), wide):
+    example = _example(narrow)
+    if not any(fnmatchcase(example, each) for each in wide):
         return False
-    outer, inner = _tokens(wide), _tokens(narrow)
-    letters = {*wide, *narrow, "\0"}
+    outer, inner = [_tokens(each) for each in wide], _tokens(narrow)
+    letters = {*"".join(wide), *narrow, "\0"}
     letters |= {chr(min(ord(letter) + 1, 0x10FFFF)) for letter in letters}
-    first = (_reached(inner, {0}), _reached(outer, {0}))
+    first = (_reached(inner, {0}), *(_reached(each, {0}) for each in outer))
     seen, left = {first}, [first]
-    while left and len(seen) < _MOST_STATES:
-        here, there = left.pop()
-        if len(inner) in here and len(outer) not in there:
+    while left and len(seen) * len(outer) < _MOST_STATES:
+        here, *there = left.pop()
+        taken = any(len(each) in at for each, at in zip(outer, there, strict=True))
+        if len(inner) in here and not taken:
             return False
         for letter in letters:
-            step = _step(inner, here, letter), _step(outer, there, letter)
+            step = tuple(
+                _step(each, at, letter)
+                for each, at in zip([inner, *outer], [here, *there], strict=True)
+            )
             if step[0] and step not in seen:
                 seen.add(step)
                 left.append(step)
     return not left
+
+
+def _may_meet(one: str, other: str) -> bool:
+    """Whether the letters before the first wildcards of two patterns allow a common name."""
+    first, second = (re.split(r"[*?[]", each, maxsplit=1)[0] for each in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _takes_any(pattern: str) -> bool:
+    """Whether any name matches: ``[z-a]`` takes no letter."""
+    return fnmatchcase(_example(pattern), pattern)
 
 
 def _tokens(pattern: str) -> list[str]:

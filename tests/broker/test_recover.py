@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,12 @@ Kgtool = Callable[..., Result]
 class Here:
     """A broker of one generation."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(
+        self, version: str, name: str = "recover", config: Mapping[str, str] | None = None
+    ) -> None:
         self.version = version
         self.kafka: Sandbox = brokers.shared_broker(
-            version, name=f"kafka-recover-{version}", config=INTERVAL
+            version, name=f"kafka-{name}-{version}", config={**INTERVAL, **(config or {})}
         )
         self.at = self.kafka.bootstrap
         self.deletes_offsets = version != "2.1.1"
