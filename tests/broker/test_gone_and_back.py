@@ -116,6 +116,16 @@ def last(values: Values) -> dict[Key, dict[str, Any] | None]:
     }
 
 
+def written(now: Values, before: Values) -> dict[Key, dict[str, Any] | None]:
+    """The last values now. Brokers since 4.1 put the topic's id into a commit, but not into that of
+    a transaction."""
+    known = last(before)
+    return {
+        key: value and {k: v for k, v in value.items() if k != "topicId" or k in (known[key] or {})}
+        for key, value in last(now).items()
+    }
+
+
 def comes_back(world: World, before: Lost) -> None:
     """There is a tombstone; recover writes the same value again, and undo another tombstone."""
     group = before.group
@@ -124,7 +134,7 @@ def comes_back(world: World, before: Lost) -> None:
     assert world.offsets(group) == {}
     assert set(world.recover(group).values()) == {"restored"}
     assert world.offsets(group) == before.offsets
-    assert last(world.values(group)) == last(before.values)
+    assert written(world.values(group), before.values) == last(before.values)
     undone = world.run("undo", "last", "--yes")
     assert undone.status == 0, undone
     assert world.offsets(group) == {}
@@ -220,21 +230,21 @@ def _transaction(world: World, topic: str) -> str:
     pending.abort_transaction(30)
     clients.wait_for(lambda: world.recover(group) == {0: "restored"}, "the abort's marker", 15)
     assert world.offsets(group) == before.offsets
-    assert last(world.values(group)) == last(before.values)
+    assert written(world.values(group), before.values) == last(before.values)
     return "back, and away again; pending: none"
 
 
 def _recreated(world: World, _topic: str) -> str:
-    """An offset of a topic that was re-created is refused; with --force it is the one that was."""
+    """An offset of a topic that was re-created is refused; with --force it is the one that was, but
+    for its leader epoch: another topic's would let consumers wait for it."""
     group, again = clients.unique("moved"), world.topic()
     commit(world.at, group, {(again, 0): 4}, "old", 1)
-    before = lost(world, group)
     recreate(world.at, again, 10)
     clients.wait_for(lambda: world.offsets(group) == {}, "the topic's offsets to go", 30)
     assert world.recover(group) == {0: "topic-recreated"}
     assert world.offsets(group) == {}
     assert world.recover(group, "--force") == {0: "restored"}
-    assert world.offsets(group) == before.offsets
+    assert world.offsets(group) == {(again, 0): (4, "old", None)}
     assert world.run("undo", "last", "--yes").status == 0
     assert world.offsets(group) == {}
     return "refused; --force: back"

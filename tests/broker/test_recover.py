@@ -137,6 +137,29 @@ def test_explain_gives_the_line(here: Here, kgtool: Kgtool) -> None:
     assert not any("recover" in line for line in found["next"])
 
 
+def test_undo_asks_for_what_it_will_do(
+    here: Here, kgtool: Kgtool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taking a recover back deletes; only what stood there before is restored."""
+    asked: list[str] = []
+    monkeypatch.setattr("kgtool.cli.change.confirm.is_interactive", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda text, **_: bool(asked.append(text)))
+    group, topic = clients.unique("asked"), here.topic()
+    commit(here.at, group, {(topic, 0): 3, (topic, 1): 4})
+    time.sleep(0.05)
+    at_ms = int(time.time() * 1000)
+    here.tool("--delete", "--group", group)
+    assert kgtool("recover", group, "--yes").status == 0
+    assert kgtool("undo", "last").status == 1
+    assert asked.pop().endswith(": Delete 2 committed offsets?")
+    if here.deletes_offsets:
+        assert kgtool("delete", group, "--yes").status == 0
+        commit(here.at, group, {(topic, 0): 9})
+        assert kgtool("recover", group, "--at", str(at_ms), "--yes").status == 0
+        assert kgtool("undo", "last").status == 1
+        assert asked.pop().endswith(": Restore 1 committed offset and delete 1?")
+
+
 def test_single_offsets_and_what_is_newer(here: Here, kgtool: Kgtool, outcome: Outcome) -> None:
     """Offsets deleted one by one; one was committed since, and stays."""
     group, topic = clients.unique("single"), here.topic()
@@ -335,6 +358,8 @@ def test_what_it_refuses(here: Here, kgtool: Kgtool) -> None:
     assert (living.status, living.json["errors"][0]["name"]) == (1, "NON_EMPTY_GROUP")
     asked = kgtool("recover", group)
     assert asked.status == 2
+    pattern = kgtool("recover", f"{group}*", "--yes")
+    assert (pattern.status, "takes no patterns" in pattern.err) == (1, True)
 
 
 def test_the_python_api(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ class DesiredOffset(NamedTuple):
     any_left: bool = False
     or_nothing: bool = False
     objection: tuple[str, str, str] | None = None
-    """Name, message and hint of what speaks against it, besides what ``decide`` finds itself."""
+    """Name, message and hint of what tells, besides topic ids, that the topic is another now."""
 
     def is_left(self, now: CommittedOffset | None) -> bool:
         """Whether the current offset is the one after the change."""
@@ -48,11 +48,11 @@ class DesiredOffset(NamedTuple):
         Leader epochs start again when a topic is created: clients that find the epoch of another
         topic wait for it, and read nothing.
         """
-        then = self.then
-        if then.committed is None or None in (then.topic_id, topic_id):
-            return then.committed
-        is_same = then.topic_id == topic_id
-        return then.committed if is_same else then.committed._replace(leader_epoch=None)
+        committed, then_id = self.then.committed, self.then.topic_id
+        is_other = None not in (then_id, topic_id) and then_id != topic_id
+        if committed is None or not (is_other or self.objection):
+            return committed
+        return committed._replace(leader_epoch=None)
 
 
 class DesiredGroup(NamedTuple):

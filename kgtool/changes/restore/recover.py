@@ -48,10 +48,12 @@ def no_trace(group: str, gone: GoneGroup) -> KgError:
     where = "__consumer_offsets"
     if gone.partition >= 0:
         where += f"-{gone.partition}"
-    error = KgError(
-        f"Group '{group}' has no trace in {where}{since}.",
-        hint="Check the name. An older export has more: kgtool recover --from FOLDER.",
-    )
+    hint = "Check the name. An older export has more: kgtool recover --from FOLDER."
+    if any(sign in group for sign in "*?["):
+        hint = (
+            "recover takes no patterns: name the groups. The shell completes those that are gone."
+        )
+    error = KgError(f"Group '{group}' has no trace in {where}{since}.", hint=hint)
     error.name = "NO_TRACE"
     return error
 

@@ -161,7 +161,11 @@ class RestoreRun(ChangeRun):
 
     def question(self) -> str:
         """Return the question."""
-        return f"Restore {counted(self.plan.offsets, self.offset_word)}?"
+        deleted, every = self._preview.deletions, self.plan.offsets
+        if deleted == every > 0:
+            return f"Delete {counted(every, self.offset_word)}?"
+        also = f" and delete {deleted}" if deleted else ""
+        return f"Restore {counted(every - deleted, self.offset_word)}{also}?"
 
     def report(self, wave: list[RestoreGroup]) -> None:
         """Report the outcome of a wave."""
@@ -194,7 +198,7 @@ class Preview:
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._deletions = self._unchanged = self._created = 0
+        self.deletions = self._unchanged = self._created = 0
         self._living: list[str] = []
         self._without_offsets: list[str] = []
         self._rows: list[dict[str, Any]] = []
@@ -217,7 +221,7 @@ class Preview:
 
     def _add_row(self, group: RestoreGroup, row: RestoreRow) -> None:
         if row.is_open:
-            self._deletions += row.status == "would-delete"
+            self.deletions += row.status == "would-delete"
             if len(self._rows) < LINES:
                 self._rows.append(self._shape.row(group, row))
             if row.note is not None:
@@ -241,8 +245,8 @@ class Preview:
     def show(self, output: Output, groups: int, offsets: int, said: str) -> None:
         """Show the plan of so many groups and offsets on stderr; ``said``: these in words."""
         output.note(f"To restore: {said} of {counted(groups, 'group')}.")
-        if self._deletions:
-            output.note(f"{self._deletions} of them did not exist then and are deleted.")
+        if self.deletions:
+            output.note(f"{self.deletions} of them did not exist then and are deleted.")
         preview(output, shown(self._shape.columns), self._rows)
         if offsets > len(self._rows):
             output.note(f"… and {offsets - len(self._rows)} more.")
