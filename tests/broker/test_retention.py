@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +20,14 @@ from confluent_kafka import TopicPartition
 from kgtool import GroupAdmin
 from kgtool.changes.journal.kept import Memory
 from kgtool.changes.retention.look import look
+from kgtool.client.ops import Call
+from kgtool.clock import now_ms
 from kgtool.config import settings as settings_of
 from kgtool.config.retention import RetentionRules, Rule
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset
 from kgtool.model import TopicPartition as At
+from kgtool.net.loop import Loop
 from kgtool.net.session import Session
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Sandbox
@@ -31,7 +35,7 @@ from tests.broker.conftest import Kgtool
 from tests.broker.live_world import CONFIG, RETENTION_MS
 from tests.cli.run import Result, command_line
 from tests.cli.run import kgtool as process
-from tests.support import clients
+from tests.support import brokers, clients
 from tests.support.offsets import first_commits
 
 Rules = Callable[..., str]
@@ -256,35 +260,46 @@ def test_group_admin_has_the_same(
 # Requests
 
 
-def test_the_number_of_groups_does_not_matter_to_the_number_of_requests(bootstrap: str) -> None:
-    topic = clients.create_topic(bootstrap, clients.unique("many"), 2)
+@pytest.mark.parametrize("count", [500, 10_000])
+def test_one_listing_and_one_look_whatever_the_number_of_groups(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No request per group: those that are there for ten are the same, but for larger batches."""
+    kafka = brokers.shared_broker("4.3.1", name="kafka-many")
+    topic = clients.create_topic(kafka.bootstrap, clients.unique("many"), 2)
     prefix = clients.unique("many")
-    found = settings_of(bootstrap, None, 120_000)
+    found = settings_of(kafka.bootstrap, None, 300_000)
     assert found is not None
-    names = [f"{prefix}-{number:04}" for number in range(500)]
+    names = [f"{prefix}-{number:05}" for number in range(count)]
     value = {At(topic, 0): CommittedOffset(1, None, "")}
+    sent: Counter[str] = Counter()
+    send = Loop._call
 
-    def requests(glob: str, count: int) -> int:
+    def counted(loop: Loop, calls: list[Call], task: Any) -> None:
+        sent.update(type(call.request).__module__.rsplit(".", 1)[1] for call in calls)
+        send(loop, calls, task)
+
+    def requests(glob: str, count: int) -> Counter[str]:
         with Session(found) as session:
             session.connect()
-            before: int = session.loop.requests_sent
+            sent.clear()
+            before = session.loop.requests_sent
             file = RetentionRules("f", (Rule(1, (glob,), 30 * 86_400_000),))
-            looking = look(
-                session.cluster, file, int(time.time() * 1000), lambda _: Memory({}, False)
-            )
-            looked = session.run(looking)
+            looked = session.run(look(session.cluster, file, now_ms(), lambda _: Memory({}, False)))
             mine = [one for one in looked.groups if one.matched is not None]
             assert len(mine) == count and all(len(one.rows) == 1 for one in mine)
             assert {row.status for one in mine for row in one.rows} == {"waiting"}
-            sent: int = session.loop.requests_sent
-            return sent - before
+            assert sent.total() == session.loop.requests_sent - before
+            return Counter(sent)
 
     with Session(found) as session:
         session.run(first_commits(session.cluster, dict.fromkeys(names, value)))
-    few, many = requests(f"{prefix}-000[0-9]", 10), requests(f"{prefix}-*", 500)
-    with GroupAdmin(bootstrap, timeout_ms=120_000) as admin:
-        admin.delete_groups(names)
-    assert many - few < 25, (few, many)
+    monkeypatch.setattr(Loop, "_call", counted)
+    few, many = requests(f"{prefix}-0000[0-9]", 10), requests(f"{prefix}-*", count)
+    assert many["list_groups"] == few["list_groups"] == 1
+    batches = many.pop("describe_groups") + many.pop("offset_fetch")
+    assert batches <= 2 * (count // 200), batches
+    assert many.total() < few.total() + 10, (few, many)
 
 
 # ---------------------------------------------------------------------------------------------
