@@ -44,6 +44,13 @@ def test_loses_within(cluster: Sandbox, kgtool: Kgtool) -> None:
     assert group_row["lost_at_ms"] == lost[topics["hour"]]
     none = kgtool("lag", group, "--loses-within", "1m", "-o", "json")
     assert (none.status, none.json["results"]) == (0, [])
+    assert "retention.bytes" not in none.err
+    limits = {"retention.ms": "-1", "retention.bytes": "1000000"}
+    clients.set_topic_config(cluster.bootstrap, topics["ever"], **limits)
+    clients.set_topic_config(cluster.bootstrap, topics["day"], **{"retention.bytes": "1"})
+    said = kgtool("lag", group, "--loses-within", "2h")
+    names = ", ".join(sorted((topics["ever"], topics["day"])))
+    assert f"Note: {names}: retention.bytes may remove records sooner" in said.err
 
 
 def test_at_risk_is_a_finding(cluster: Sandbox, kgtool: Kgtool) -> None:

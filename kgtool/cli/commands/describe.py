@@ -28,6 +28,7 @@ from kgtool.model import TopicSpec
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
+    from kgtool.net.session import Session
 
 
 @declare(
@@ -134,6 +135,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             presenter.missing(session.run(asked))
         presenter.sizes = topic_sizes(session.cluster) if view.by == "topic" else {}
         presenter.end()
+        _say_limits(session, presenter)
         if missing:
             from kgtool.cli.describe import share_and_streams
 
@@ -143,6 +145,14 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         if view.prometheus is not None:
             prometheus.write(view.prometheus, described, session.cluster_id, len(output.errors))
     return _status(output, presenter)
+
+
+def _say_limits(session: Session, presenter: Presenter) -> None:
+    if presenter.unread:
+        from kgtool.queries.offsets.record_retention import limited_by_size
+
+        asked = limited_by_size(session.cluster, sorted(presenter.unread))
+        presenter.limited(session.run(asked))
 
 
 def _status(output: Output, presenter: Presenter) -> int | None:

@@ -15,7 +15,7 @@ from kgtool.cli.output.rows import offset_values
 from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column, Row
 from kgtool.model import ItemError, OffsetRow, TopicPartition
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, listed
 
 
 class Presenter:
@@ -31,6 +31,8 @@ class Presenter:
         self._groups_without_rows = 0
         self.found = False
         """Whether anything goes within ``--loses-within``."""
+        self.unread: set[str] = set()
+        """Topics with records that are left to read, where ``--loses-within`` asks for them."""
         self._rows: list[Row] = []
 
     def show(self, group: DescribedGroup) -> None:
@@ -50,6 +52,7 @@ class Presenter:
         self._count(group)
         if self.view.loses_within_ms is not None:
             self.found |= any(self.view.loses(row.lost_at_ms) for row in group.records)
+            self.unread |= {row.topic for row in group.records if row.readable}
         if self.output.reader_gone:
             raise BrokenPipeError
 
@@ -119,6 +122,14 @@ class Presenter:
             self._groups_without_rows += self._has_no_rows(group)
         if self.view.topics:
             self.partitions |= {TopicPartition(row.topic, row.partition) for row in group.records}
+
+    def limited(self, topics: Sequence[str]) -> None:
+        """Say which topics may lose records sooner than is told."""
+        if topics:
+            names = escape(listed(topics, 5, " and {} more"))
+            self.output.note(
+                f"Note: {names}: retention.bytes may remove records sooner, which is not foreseen."
+            )
 
     def missing(self, errors: Sequence[ItemError]) -> None:
         """Name topics that do not exist; groups without any other topic do not count as done."""

@@ -2,10 +2,10 @@
 
 A segment is removed once its *newest* record is older than ``retention.ms``, and no earlier than
 the next look (``log.retention.check.interval.ms``): so a record is there for at least that long.
-``retention.bytes`` may take it sooner, and is not told. DescribeLogDirs has the size of a
+``retention.bytes`` may take it sooner; when is not told. DescribeLogDirs has the size of a
 partition, not where its segments end; the oldest one goes only when the log without it is still as
 large as that (``UnifiedLog.deleteRetentionSizeBreachedSegments``), which depends on what is written
-meanwhile. A time made of that would be a guess.
+meanwhile. A time made of that would be a guess. Which topics have such a limit can be told.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgtool.errors import KgError
 from kgtool.protocol.api import describe_configs
 from kgtool.queries.cluster.broker_configs import TOPIC
 
-_KEYS = ("retention.ms", "cleanup.policy")
+_KEYS = ("retention.ms", "retention.bytes", "cleanup.policy")
 _AT_ONCE = 1000
 
 
@@ -27,7 +27,20 @@ def record_retentions(cluster: Cluster, topics: Sequence[str]) -> Operation[dict
 
     Needs DESCRIBE_CONFIGS on the topics; one request for a thousand of them.
     """
-    found: dict[str, int | None] = dict.fromkeys(topics)
+    found = yield from _configs(cluster, topics)
+    return {name: _number(values, "retention.ms") for name, values in found.items()}
+
+
+def limited_by_size(cluster: Cluster, topics: Sequence[str]) -> Operation[list[str]]:
+    """Return which of the topics have a ``retention.bytes``, as far as that may be read."""
+    found = yield from _configs(cluster, topics)
+    return [name for name, own in found.items() if _number(own, "retention.bytes") is not None]
+
+
+def _configs(
+    cluster: Cluster, topics: Sequence[str]
+) -> Operation[dict[str, dict[str, str | None]]]:
+    found: dict[str, dict[str, str | None]] = {name: {} for name in topics}
     for some in cut(topics, _AT_ONCE):
         rows = [
             describe_configs.RequestResource(
@@ -39,13 +52,13 @@ def record_retentions(cluster: Cluster, topics: Sequence[str]) -> Operation[dict
         if isinstance(reply, KgError):
             continue
         for result in reply.results:
-            values = {row.name: row.value for row in result.configs}
-            found[result.resource_name] = _retention(values)
+            found[result.resource_name] = {row.name: row.value for row in result.configs}
     return found
 
 
-def _retention(values: dict[str, str | None]) -> int | None:
-    span, policy = values.get("retention.ms"), values.get("cleanup.policy") or "delete"
-    if "delete" not in policy.split(",") or span is None or not span.isdecimal():
-        return None  # -1: forever
-    return int(span)
+def _number(values: dict[str, str | None], key: str) -> int | None:
+    """Return a limit after which records are deleted; None: there is none (-1), or it is hidden."""
+    value, policy = values.get(key), values.get("cleanup.policy") or "delete"
+    if "delete" not in policy.split(",") or value is None or not value.isdecimal():
+        return None
+    return int(value)
