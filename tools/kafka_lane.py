@@ -102,7 +102,7 @@ def other_types(work: Path) -> Iterator[Case]:
     named = [word for group in groups for word in ("--group", group)]
     rules = work / "types.toml"
     rules.write_text(
-        '[[groups]]\nmatch = "s*"\ntype = ["share", "streams"]\nretention = "1s"\n', "utf-8"
+        '[[groups]]\nmatch = "s*"\ntype = ["share", "streams"]\nretention = "10ms"\n', "utf-8"
     )
     yield Case(["list", "--type", "share,streams"])
     yield Case(["describe", "streamed", "--topology"])
@@ -116,7 +116,7 @@ def other_types(work: Path) -> Iterator[Case]:
     yield Case(["undo", "last", "--yes"])
     yield Case(["delete-offsets", *groups, "--topic", "orders", "--yes"])
     yield Case(["restore", saved, "--yes"])
-    yield Case(["cleanup", "plan", *named, "--idle", "1s", "--out", plan])
+    yield Case(["cleanup", "plan", *named, "--idle", "10ms", "--out", plan])
     yield Case(["cleanup", "apply", plan, "--dry-run"])
     yield Case(["retention", "show", str(rules)])
     yield Case(["retention", "apply", str(rules), "--yes"])

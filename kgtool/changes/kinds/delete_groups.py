@@ -85,6 +85,7 @@ class DeleteGroups:
     ) -> None:
         self._force = force
         self._status = "would-delete" if internal_topics else "kept"
+        self.deletes_topics = internal_topics
         self.kept_topics: set[str] = set()
         """Internal topics that somebody wants to keep after all."""
         self._check = check

@@ -55,8 +55,9 @@ def active(description: GroupDescription) -> ItemError:
 
 
 def stop_them(description: GroupDescription) -> str:
-    """Return the hint for members that block a change; no request evicts those of share groups."""
-    evict = "" if description.type == "share" else " (kgtool remove-members evicts stuck ones)"
+    """Return the hint for members that block a change; share and streams groups evict none."""
+    is_other = description.type in ("share", "streams")
+    evict = "" if is_other else " (kgtool remove-members evicts stuck ones)"
     return f"Stop its members{evict}, or wait with --wait-empty 60s."
 
 

@@ -9,7 +9,7 @@ from kgtool.changes.driver import Canary, Driver, Kind
 from kgtool.changes.plan import ChangePlan
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import go_on_after
-from kgtool.cli.change.journaled import CommandChange
+from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, CommandChange
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.net.session import Session
@@ -96,6 +96,13 @@ class ChangeRun:
         if not self.has_share:
             return "committed offset"
         return "offset" if self.has_other else "start offset"
+
+    def note_undo(self) -> None:
+        """Say what undo brings back, and what it does not."""
+        if self.has_other or not self.has_share:
+            self.output.note(UNDO_NOTE)
+        if self.has_share:
+            self.output.note(SHARE_NOTE)
 
     def preview(self) -> None:
         """Report what would be done."""

@@ -105,9 +105,7 @@ class _DeleteRun(ChangeRun):
             output.note(UNDO_NOTE_GROUPS)
         if bare:
             output.note(bare_note(bare))
-        if self.kind.has_share:
-            output.note(SHARE_NOTE)
-
+        self._say_types()
         going = self._topics("would-delete")
         if going:
             output.note(f"Also {counted(len(going), 'internal topic')}, which undo can't restore:")
@@ -117,6 +115,16 @@ class _DeleteRun(ChangeRun):
         if left := self._topics("kept"):
             topics = escape(listed([topic.topic for topic in left], 5, " and {} more"))
             output.note(f"Note: {topics} are left; --internal-topics deletes internal topics too.")
+
+    def _say_types(self) -> None:
+        """Say what is particular to share and streams groups."""
+        if self.kind.has_share:
+            self.output.note(SHARE_NOTE)
+        rows = [row for wave in self.plan for row in wave if row.is_open]
+        if self.kind.deletes_topics and rows and not any(row.topics for row in rows):
+            self.output.note(
+                "Note: --internal-topics: there are none. Only streams groups have such topics."
+            )
 
     def _topics(self, status: str) -> list[InternalTopic]:
         rows = (row for wave in self.plan for row in wave if row.is_open)
@@ -144,6 +152,8 @@ class _DeleteRun(ChangeRun):
     def preview(self) -> None:
         self._is_preview = self.dry_run or len(self.plan) > 0
         self.hidden.warn([] if self.plan.is_off else self.plan.groups)
+        if not self.output.is_kafka_form:
+            self._say_types()
         super().preview()
 
     def report(self, wave: list[GroupDeletion]) -> None:
@@ -211,10 +221,11 @@ def _conclude(
 ) -> None:
     """Name the groups in the sentences of Kafka's tool."""
     good = ", ".join(f"'{name}'" for name in names)
+    what = "consumer group" if output.is_kafka_form else "group"
     if is_preview and good:
-        output.text(f"Dry run: these consumer groups would be deleted: {good}")
+        output.text(f"Dry run: these {what}s would be deleted: {good}")
     elif is_preview and is_whole:
-        output.text("Dry run: no consumer group would be deleted.")
+        output.text(f"Dry run: no {what} would be deleted.")
     elif is_all and is_whole:
         output.text(f"Deletion of requested consumer groups ({good}) was successful.")
     elif good:

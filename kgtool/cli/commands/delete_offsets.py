@@ -10,7 +10,6 @@ from kgtool.changes.kinds import delete_offsets as deletion
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm, impact
-from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE
 from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.change.share import refuse_share
 from kgtool.cli.options.declare import declare, flag
@@ -155,9 +154,7 @@ class _DeleteRun(ChangeRun):
         preview(self.output, _PREVIEW, found)
 
     def show_plan(self) -> None:
-        self.output.note(UNDO_NOTE)
-        if self.has_share:
-            self.output.note(SHARE_NOTE)
+        self.note_undo()
         for group, count in self._members.items():
             self.output.note(
                 f"Warning: group {escape(group)} has {counted(count, 'member')}: this can be "

@@ -17,7 +17,7 @@ from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.change import confirm
-from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, wait_until_empty
+from kgtool.cli.change.journaled import wait_until_empty
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.change.share import refuse_share_resets
 from kgtool.cli.commands.delete_offsets import with_topics
@@ -285,10 +285,8 @@ class _ResetRun(ChangeRun):
                     output.note(escape(said))
 
     def show_plan(self) -> None:
-        self.output.note(UNDO_NOTE)
+        self.note_undo()
         self.output.note(reset_report.effect(self._skipped, self._replayed))
-        if self.has_share:
-            self.output.note(SHARE_NOTE)
 
     def question(self) -> str:
         return f"Reset {counted(self.plan.offsets, self.offset_word)}?"

@@ -46,6 +46,8 @@ def next_commands(
         commands += _fixes(found.findings, connection, quote)
         of_state = _of_empty if found.description.is_empty else _of_living
         commands += of_state(found, name)
+        if found.description.type == r.TYPE_STREAMS:
+            commands.append(f"kgtool describe --group {name} --topology")
     return list(dict.fromkeys(commands))
 
 

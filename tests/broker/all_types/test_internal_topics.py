@@ -125,6 +125,17 @@ def test_python_and_the_journal(bootstrap: str, apps: tuple[str, str], tmp_path:
     assert kinds.index("topic") < kinds.index("ready") < kinds.index("result")
 
 
+def test_a_group_that_has_none_is_told(
+    bootstrap: str, kgtool: Kgtool, at_four: tuple[str, str]
+) -> None:
+    """Was: the option was passed over, as if its topics had gone too."""
+    group, _ = at_four
+    dry = kgtool("delete", group, "--internal-topics", "--dry-run")
+    assert "--internal-topics: there are none" in dry.err
+    assert f"Dry run: these groups would be deleted: '{group}'" in dry.out
+    assert "there are none" not in kgtool("delete", group, "--dry-run").err
+
+
 def test_names_decide_without_a_topology() -> None:
     """Never a topic of a listed application with a longer name."""
     cluster = Cluster()

@@ -147,3 +147,19 @@ def test_the_last_use_of_a_share_group_is_that_of_its_members(
     (item,) = read_plan(path)
     assert before_ms - 1000 <= item["last_change_ms"] <= time.time() * 1000
     assert item["last_commit_ms"] is None
+
+
+def test_what_a_living_streams_group_is_told(
+    bootstrap: str, new_topic: Callable[..., str], kgtool: Kgtool
+) -> None:
+    """Was: kgtool remove-members evicts stuck ones, which it refuses for streams groups."""
+    topic, group = new_topic(), clients.unique("streams")
+    with StreamsMember(bootstrap, group, [topic]):
+        clients.produce(bootstrap, topic, 1)
+        reset = kgtool(
+            "reset-offsets", group, "--topic", topic, "--to-latest", "--execute", "--yes"
+        )
+        explained = kgtool("explain", group)
+    assert (reset.status, "is inactive" in reset.err) == (1, True), reset
+    assert "remove-members" not in reset.err + explained.out
+    assert f"kgtool describe --group {group} --topology" in explained.out
