@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from kgtool.changes.row_lines import row_lines
 from kgtool.clock import now_ms, token
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec, has_failed
-from kgtool.text import counted, escape, shell_word
+from kgtool.text import counted, escape
 from kgtool.top.poll import Poller
 
 WAY_BACK = {
@@ -130,12 +131,14 @@ class Preview:
         self.journal_id: str | None = None
         self.is_whole = False
         """Whether everything was changed that was planned."""
+        self.policy: str | None = None
+        """Where it stands that each change needs a reason."""
         self._poller, self._note = poller, note
         self._plan: ChangePlan[Any] = ChangePlan()
         with poller.exclusive() as session:
             self._driver = Driver(session, act.kind)
-            guard = Guard(session, self._origin(None))
-            guard.rules  # noqa: B018 - a policy that can't be read is said now
+            guard = Guard(session, self._origin())
+            self.policy = next((one.path for one in guard.rules.policies if one.reason), None)
             self.key = None if guard.is_confirmed() else guard.key
 
     def look(self) -> None:
@@ -163,10 +166,12 @@ class Preview:
         self._plan.report(found.extend)
         return row_lines(found)
 
-    def apply(self, confirm: str | None, progress: Callable[[int], None]) -> list[str]:
+    def apply(
+        self, confirm: str | None, reason: str | None, progress: Callable[[int], None]
+    ) -> list[str]:
         """Make the change; return what became of it.
 
-        :param confirm: the id of a protected cluster.
+        :param confirm: the id of a protected cluster; ``reason``: why, where a policy asks for it.
         :param progress: called with the number of groups that are done.
         :raises KgError: nothing was changed, or the rest of it was not.
         """
@@ -178,29 +183,18 @@ class Preview:
 
         timer = Timer(now_ms, time.monotonic, time.sleep, token)
         with self._poller.exclusive() as session, session.loop.long_work():
-            origin = self._origin(confirm)
-            change = Change(
-                session, origin, _journals(), timer, say=self._note, recorded=self._remember
-            )
-            with change:
+            origin = self._origin(confirm, reason)
+            say, know = self._note, partial(setattr, self, "journal_id")
+            with Change(session, origin, _journals(), timer, say=say, recorded=know) as change:
                 self._driver.apply(change, self._plan, report)
-        self.is_whole = not any(map(has_failed, done))
-        self.is_whole &= self.act.is_known
+        self.is_whole = self.act.is_known and not any(map(has_failed, done))
         if self.act.undoes is not None and self.is_whole:
             from_journal.mark_undone(self.act.undoes, self.journal_id, now_ms(), self._note)
         return list(row_lines(done))
 
-    def _remember(self, journal_id: str) -> None:
-        self.journal_id = journal_id
-
-    def _origin(self, confirm: str | None) -> Origin:
+    def _origin(self, confirm: str | None = None, reason: str | None = None) -> Origin:
         undoes = self.act.undoes.id if self.act.undoes else None
-        return Origin(self.act.words[0], ("top", *self.act.words), undoes=undoes, confirm=confirm)
-
-
-def command_line(words: str, act: Act) -> str:
-    """Return the command line that does the same."""
-    return " ".join([words, *map(shell_word, act.words)])
+        return Origin(self.act.words[0], ("top", *self.act.words), reason, undoes, confirm)
 
 
 def write_plan(poller: Poller, groups: Sequence[str], words: str) -> list[str]:

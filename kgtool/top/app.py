@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from typing import ClassVar
 
-from textual import work
+from textual import events, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
@@ -27,24 +29,25 @@ from kgtool.top.screens import HELP, Line, PageScreen, group_page, topics_page
 from kgtool.top.table import GroupTable
 
 Make = Callable[[list[str], str, Say], Act]
+TARGETS = "earliest, latest, 1200, +10, -10, now-2h, 2026-11-25T08:00"
 CHANGES: dict[str, tuple[Make, str, str]] = {
     "delete": (acting.deletion, "", ""),
     "delete-offsets": (acting.offset_deletion, "Offsets of which topics?", "orders:0,1 audit"),
-    "reset-offsets": (
-        *(acting.reset, "To where?"),
-        "earliest, latest, 1200, +10, -10, now-2h, 2026-11-25T08:00",
-    ),
+    "reset-offsets": (acting.reset, "To where?", TARGETS),
     "keep": (acting.keeping, "", ""),
 }
 """How each change is made, the question that it needs, and an example of an answer."""
+ACTIONS = "q quit, enter open, s sort, slash filter, escape unfilter, t topics, "
+ACTIONS += "question_mark keys, p plan, u undo"
 INTERVAL_S, TICK_S = 3.0, 2.0
+CLEANED_S, CALM_S = 60.0, 2.0
+"""Python's garbage of 10,000 groups is collected so often, after a time without a key."""
 KEYS = "enter open  / filter  s sort  t topics  space mark  dorkp change  u undo  ? keys"
 
 
 class TopApp(App[None]):
     """All groups of a cluster.
 
-    :param settings: of the cluster.
     :param interval_s: the least time between two polls.
     :param words: the connection options of the command line, for the lines that are shown.
     """
@@ -59,19 +62,8 @@ class TopApp(App[None]):
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit"),
-        Binding("enter", "open"),
-        Binding("s", "sort"),
-        Binding("slash", "filter"),
-        Binding("escape", "unfilter", show=False),
-        Binding("t", "topics"),
-        Binding("question_mark", "keys"),
-        Binding("d", "change('delete')"),
-        Binding("o", "change('delete-offsets')"),
-        Binding("r", "change('reset-offsets')"),
-        Binding("k", "change('keep')"),
-        Binding("p", "plan"),
-        Binding("u", "undo"),
+        *(Binding(key, action) for key, action in map(str.split, ACTIONS.split(", "))),
+        *(Binding(key, f"change({name!r})") for key, name in zip("dork", CHANGES, strict=True)),
     ]
 
     def __init__(
@@ -92,11 +84,14 @@ class TopApp(App[None]):
             select_on_focus=False,
             placeholder="name, glob*, /regex/, state:empty, topic:orders",
         )
-        self.poller = Poller(settings, self._report)
+        self.poller = Poller(settings, partial(setattr, self, "_problem"))
         self._interval_s = interval_s
         self._problem = self._wrong_filter = ""
         self._order = "hurts"
+        self._sorted: tuple[str, list[Group]] = ("", [])
+        """By which order, and all groups."""
         self._shown = 0
+        self._touched_at_s = self._cleaned_at_s = 0.0
         self._filter: Callable[[Group], bool] = parse_filter("")
         self._filter_text = ""
         self._wake, self._stop = threading.Event(), threading.Event()
@@ -108,6 +103,8 @@ class TopApp(App[None]):
 
     def on_mount(self) -> None:
         """Begin to poll."""
+        young, middle, _ = self._thresholds = gc.get_threshold()
+        gc.set_threshold(young, middle, 10_000)  # _clean does the rest
         self.table.focus()
         self._parts["keys"].update(KEYS)
         self.set_interval(TICK_S, self._tick)
@@ -116,10 +113,9 @@ class TopApp(App[None]):
 
     def on_unmount(self) -> None:
         """End the thread that polls."""
+        gc.set_threshold(*self._thresholds)
         self._stop.set()
         self._wake.set()
-
-    # -- polling ----------------------------------------------------------------------------
 
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
@@ -132,19 +128,34 @@ class TopApp(App[None]):
                 has_learnt |= not has_more and self.poller.find(self.table.shown)
                 if has_learnt:
                     self._draw_later()
+                self._clean()
                 if not has_more:
                     took = time.thread_time() - began
                     self._wake.wait(max(self._interval_s, took * REST))
                     self._wake.clear()
 
+    def _clean(self) -> None:
+        """Collect garbage: it stops all threads for longer than a frame, so not while one types."""
+        now = time.monotonic()
+        if now - self._touched_at_s > CALM_S and now - self._cleaned_at_s > CLEANED_S:
+            self._cleaned_at_s = now
+            gc.collect()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note when something was typed or clicked."""
+        if isinstance(event, events.InputEvent):
+            self._touched_at_s = time.monotonic()
+        await super().on_event(event)
+
     def _draw_later(self) -> None:
+        self._sort()  # here: for 10,000 groups it takes longer than a frame
         if not self._stop.is_set():
             self.call_from_thread(self._draw)
 
-    def _report(self, problem: str) -> None:
-        self._problem = problem
-
-    # -- drawing ----------------------------------------------------------------------------
+    def _sort(self) -> None:
+        groups, order = sorted(self.poller.groups.values(), key=attrgetter("name")), self._order
+        groups.sort(key=ORDERS[order])
+        self._sorted = order, groups
 
     def _is_in_front(self) -> bool:
         """Whether the table is what is seen; not so behind a screen, and once the app ends."""
@@ -153,22 +164,22 @@ class TopApp(App[None]):
     def _draw(self) -> None:
         if not self._is_in_front():
             return
-        groups = [group for group in list(self.poller.groups.values()) if self._filter(group)]
-        key = ORDERS[self._order]
-        groups.sort(key=lambda group: group.name)
-        groups.sort(key=key)
+        if self._sorted[0] != self._order:
+            self._sort()
+        groups = list(filter(self._filter, self._sorted[1]))
         self._shown = len(groups)
         self.table.show_rows(groups)
         self._tick()
 
     def _tick(self) -> None:
-        """Draw what changes by itself: ages. To sort 10,000 groups takes seven times as long."""
+        """Draw what changes by itself: ages."""
         if not self._is_in_front():
             return
         self.table.refresh()
-        self._parts["where"].update(self._where())
-        self._parts["header"].update(" " + self.table.header())
-        self._parts["notes"].update(escape(self._wrong_filter or self._problem))
+        self._parts["where"].update(self._where(), layout=False)
+        self._parts["header"].update(" " + self.table.header(), layout=False)
+        notes = escape(self._wrong_filter or self._problem)
+        self._parts["notes"].update(notes, layout=notes != self._parts["notes"].content)
         self._say_command()
 
     def _where(self) -> str:
@@ -184,9 +195,7 @@ class TopApp(App[None]):
     def _say_command(self) -> None:
         name = self.table.current
         line = f"{self.words} describe {shell_word(name)}" if name else f"{self.words} list"
-        self._parts["command"].update(f"$ {line}")
-
-    # -- keys -------------------------------------------------------------------------------
+        self._parts["command"].update(f"$ {line}", layout=False)
 
     def action_sort(self) -> None:
         """Take the next order."""
@@ -241,8 +250,6 @@ class TopApp(App[None]):
         """Show all keys."""
         self._page("Keys", lambda: [HELP])
 
-    # -- changes ----------------------------------------------------------------------------
-
     def _chosen(self) -> list[str]:
         """Return the marked groups that still exist, else the one under the cursor."""
         marked = sorted(self.table.marked & self.poller.groups.keys())
@@ -265,8 +272,7 @@ class TopApp(App[None]):
             answered("")
 
     def _preview(self, title: str, make: Callable[[Say], Act]) -> None:
-        screen = ChangeScreen(self.poller, title, make, self.words, self._on_changed)
-        self.push_screen(screen)
+        self.push_screen(ChangeScreen(self.poller, title, make, self.words, self._on_changed))
 
     def _on_changed(self, preview: Preview) -> None:
         """Remember what ``u`` undoes: the last change, then the one before."""

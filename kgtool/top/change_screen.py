@@ -13,8 +13,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from kgtool.text import counted, escape
-from kgtool.top.acting import WAY_BACK, Act, Preview, Say, command_line
+from kgtool.text import counted, escape, shell_word
+from kgtool.top.acting import WAY_BACK, Act, Preview, Say
 from kgtool.top.poll import Poller
 from kgtool.top.screens import Line, PageScreen, failure
 
@@ -24,9 +24,8 @@ class AskScreen(ModalScreen[str | None]):
 
     CSS = """
     AskScreen { align: center middle; }
-    AskScreen > Vertical {
-        width: 76; max-width: 100%; height: auto; background: $surface; padding: 1 2;
-    }
+    AskScreen > Vertical { width: 76; max-width: 100%; height: auto; }
+    AskScreen > Vertical { background: $surface; padding: 1 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
@@ -77,7 +76,7 @@ class ChangeScreen(PageScreen):
     def _look(self) -> list[Line]:
         act = self._make(self._notes.append)
         self.heading = act.title
-        self.footer = f"$ {command_line(self._words, act)}"
+        self.footer = f"$ {self._words} {' '.join(map(shell_word, act.words))}"
         preview = self._preview = Preview(self._poller, act, self._notes.append)
         preview.look()
         lines: list[Line] = [*preview.lines(), ""]
@@ -88,27 +87,30 @@ class ChangeScreen(PageScreen):
         question = f"Change {counted(preview.count, 'group')}? y: yes   Escape: no"
         return [*lines, f"Undo: {WAY_BACK[act.words[0]]}", Text(question, "bold")]
 
-    def action_agree(self) -> None:
-        """Make the change, after its cluster's name was typed where that is protected."""
-        if not self._is_open or self._preview is None:
+    @work
+    async def action_agree(self) -> None:
+        """Make the change, after its reason and its cluster's name were typed where asked for."""
+        preview = self._preview
+        if not self._is_open or preview is None:
             return
         self._is_open = False
-        if self._preview.key is None:
-            self._run(None)
-            return
-        asked = f"This cluster is protected. Type {escape(self._preview.key)} to go on."
-        self.app.push_screen(AskScreen(asked, self._preview.key), self._confirmed)
-
-    def _confirmed(self, typed: str | None) -> None:
-        if self._preview is not None and typed == self._preview.key:
-            self._run(typed)
-        else:
+        confirm = reason = None
+        why = f"A policy wants a reason for each change: {preview.policy}."
+        name = f"This cluster is protected. Type {preview.key} to go on."
+        if preview.policy and not (reason := await self._ask(why, "Why?")):
+            self.show("Nothing changed: there is no reason. Escape goes back.")
+        elif preview.key and preview.key != (confirm := await self._ask(name, preview.key)):
             self.show("Nothing changed: that is not its name. Escape goes back.")
+        else:
+            given = (("--reason", reason), ("--confirm", confirm))
+            self.footer += "".join(f" {name} {shell_word(word)}" for name, word in given if word)
+            self._run(preview, confirm, reason)
+
+    async def _ask(self, question: str, example: str) -> str | None:
+        return await self.app.push_screen_wait(AskScreen(escape(question), example))
 
     @work(thread=True)
-    def _run(self, confirm: str | None) -> None:
-        preview = self._preview
-        assert preview is not None
+    def _run(self, preview: Preview, confirm: str | None, reason: str | None) -> None:
         self._is_running = True
         total = counted(preview.count, "group")
         self.tell("Changing …")
@@ -116,7 +118,7 @@ class ChangeScreen(PageScreen):
         lines: list[Line] = []
         try:
             lines += preview.apply(
-                confirm, lambda done: self.tell(f"Changed {done:,} of {total} …")
+                confirm, reason, lambda done: self.tell(f"Changed {done:,} of {total} …")
             )
         except Exception as error:  # noqa: BLE001 - a line on the screen, not its end
             lines.append(failure(error))

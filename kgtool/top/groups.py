@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -47,18 +46,17 @@ class Group:
 
     def __init__(self, listing: GroupListing, listed_at_s: float = 0.0) -> None:
         self.listing, self.listed_at_s = listing, listed_at_s
+        self.name = listing.group
         self.found_at_s: float | None = None
         self.has_past = False
         """Whether the log was asked for what was before the first look."""
-        self.looks: deque[Look] = deque(maxlen=KEPT)
+        self.looks: tuple[Look, ...] = ()
+        """The newest is the last. Replaced, never changed: other threads read it."""
+        self.topics: Mapping[str, int] = {}
+        """Topic → lag, as of the last look."""
         self.findings: Sequence[Finding] = ()
         self.expires_at_ms: int | None = None
         self.lost_at_ms: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Its id."""
-        return self.listing.group
 
     @property
     def last(self) -> Look | None:
@@ -79,12 +77,18 @@ class Group:
         """Return how old the findings are, and what LOSES and EXPIRES say."""
         return 0.0 if self.found_at_s is None else at_s - self.found_at_s
 
+    def see(self, look: Look) -> None:
+        """Add the newest look; of those before it stay the ones that rates or trend need."""
+        recent = [one for one in self.looks if look.at_s - one.at_s <= WINDOW_S]
+        kept = recent if len(recent) >= TREND else self.looks[1 - TREND :]
+        bare = look._replace(sums=Sums(*look.sums[:-1]))  # 10,000 groups have many looks
+        self.topics, self.looks = look.sums.topics, (*kept[1 - KEPT :], bare)
+
     def begin(self, past: Iterable[tuple[float, Sums]], at_s: float) -> None:
         """Put before the first look what the log tells of the time until ``at_s``."""
         first = self.looks[0]
-        told = [first._replace(at_s=at_s - ago_s, sums=sums) for ago_s, sums in past]
-        told = [look for look in told if look.at_s < first.at_s]
-        self.looks = deque([*told, *self.looks], maxlen=KEPT)
+        told = [first._replace(at_s=at_s - ago, sums=Sums(*sums[:-1])) for ago, sums in past]
+        self.looks = (*(look for look in told if look.at_s < first.at_s), *self.looks)[-KEPT:]
 
     def rates(self) -> tuple[float | None, float | None]:
         """Return records written and read per second; None where nothing is known of before."""
@@ -141,6 +145,8 @@ def parse_filter(text: str) -> Callable[[Group], bool]:
     :raises UsageError: a regular expression is wrong, or a word before a colon is unknown.
     """
     tests = [_test(word) for word in text.split()]
+    if len(tests) == 1:  # as nearly always: a key filters thousands of groups
+        return tests[0]
     return lambda group: all(test(group) for test in tests)
 
 
@@ -159,18 +165,17 @@ def _test(word: str) -> Callable[[Group], bool]:
         return lambda group: any(fnmatchcase(one.lower(), f"{glob}*") for one in values(group))
     if set(word) & set("*?["):
         return lambda group: fnmatchcase(group.name, word)
-    return lambda group: word.lower() in group.name.lower()
+    part = word.lower()
+    return lambda group: part in group.name.lower()
 
 
 _FIELDS: dict[str, Callable[[Group], Iterable[str]]] = {
     "state": lambda group: [group.listing.state or ""],
     "type": lambda group: [group.listing.type or ""],
-    "topic": lambda group: group.last.sums.topics if group.last else (),
+    "topic": lambda group: group.topics,
     "finding": lambda group: [found.kind for found in group.findings],
 }
 
-
-# -- cells ------------------------------------------------------------------------------------
 
 LEAST_NAME, MOST_NAME = 16, 40
 COLUMNS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -121,7 +122,7 @@ class Poller:
         for offsets in found:
             group = self.groups.get(offsets.description.group)
             if group is not None:
-                group.looks.append(look_of(offsets, at_s))
+                group.see(look_of(offsets, at_s))
         self._looked = found
 
     def begin(self, shown: Iterable[str]) -> bool:
@@ -171,19 +172,17 @@ class Poller:
         except KgError as error:
             self._report(error.message)
             return False
-        by_group: dict[str, list[Finding]] = {name: [] for name in names}
+        by_group = defaultdict(list)
         for found in judge(facts).findings:
-            if found.group in by_group:
-                by_group[found.group].append(found)
-        for name, findings in by_group.items():
-            group = self.groups.get(name)
-            if group is not None:
-                group.findings, group.found_at_s = findings, at_s
-                expiry = facts.expiries.groups.get(name)
-                times = [e.expires_at_ms for e in expiry.offsets.values()] if expiry else []
-                group.expires_at_ms = min((at for at in times if at is not None), default=None)
-                risks = [risk.lost_at_ms for key, risk in facts.at_risk.items() if key[0] == name]
-                group.lost_at_ms = min((at for at in risks if at is not None), default=None)
+            by_group[found.group].append(found)
+        for name in self.groups.keys() & names:
+            group = self.groups[name]
+            group.findings, group.found_at_s = by_group[name], at_s
+            expiry = facts.expiries.groups.get(name)
+            times = [e.expires_at_ms for e in expiry.offsets.values()] if expiry else []
+            group.expires_at_ms = min((at for at in times if at is not None), default=None)
+            risks = [risk.lost_at_ms for key, risk in facts.at_risk.items() if key[0] == name]
+            group.lost_at_ms = min((at for at in risks if at is not None), default=None)
         return True
 
     def kinds(self, names: Iterable[str]) -> dict[str, str]:

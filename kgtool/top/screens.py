@@ -36,11 +36,9 @@ HELP = """\
 arrows, page, home, end   move; a click does too
 enter, double click       open the group: findings, partitions, members, commits
 /       filter: name, glob*, /regex/, state:empty, type:share, topic:orders
-esc     all groups again, or back
+esc     all groups again, or back           q       quit
 s       sort by hurts, lag, name, state, members, in/s, out/s, loses, expires
-t       lag by topic
-space   mark the group
-q       quit
+t       lag by topic                        space   mark the group
 
 Changes of the marked groups; each shows a preview and asks:
 d       delete                    o       delete offsets
@@ -114,7 +112,7 @@ def topics_page(poller: Poller) -> Iterator[Line]:
     lags: dict[str, list[int]] = defaultdict(list)
     seen: dict[str, float] = {}
     for group in list(poller.groups.values()):
-        for topic, lag in (group.last.sums.topics if group.last else {}).items():
+        for topic, lag in group.topics.items():
             lags[topic].append(lag)
             seen[topic] = min(seen.get(topic, math.inf), group.seen_at_s or 0.0)
     at_s = time.monotonic()
@@ -133,8 +131,7 @@ def group_page(poller: Poller, name: str, words: str) -> Iterator[Line]:
     page = poller.page(name)
     described = page.offsets.description
     kind = " ".join(filter(None, (described.type, described.state)))
-    yield f"{kind}, {counted(len(described.members), 'member')}"
-    yield ""
+    yield from (f"{kind}, {counted(len(described.members), 'member')}", "")
     for found in page.findings:
         title, why = KINDS[found.kind]
         color = {"problem": "red", "warning": "dark_orange"}.get(found.severity, "")
@@ -145,8 +142,7 @@ def group_page(poller: Poller, name: str, words: str) -> Iterator[Line]:
             yield f"  $ {words} {fix}" if not found.fix[0].startswith("kafka") else f"  $ {fix}"
         yield ""
     if not page.findings:
-        yield "No findings."
-        yield ""
+        yield from ("No findings.", "")
     yield from _rows(page)
     for error in page.errors:
         yield Text(escape(error.message), "red")

@@ -9,7 +9,10 @@ import pytest
 from textual.pilot import Pilot
 
 from kgtool.api.group_admin import GroupAdmin
+from kgtool.config import Settings, contexts, parse_bootstrap
+from kgtool.config.contexts import Context
 from kgtool.errors import UsageError
+from kgtool.net.session import Session
 from kgtool.top.acting import offset_deletion, reset
 from kgtool.top.app import TopApp
 from tests.support.clients import commit, committed, group_ids, join
@@ -151,6 +154,93 @@ def test_a_plan_instead(
             assert [r.status for r in admin.cleanup_apply(plan, dry_run=True)] == ["would-delete"]
 
     world.run(steps)
+
+
+def test_a_policy_asks_why(
+    world: World, bootstrap: str, tmp_path: Path, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("reason = true\n")
+    monkeypatch.setenv("KGTOOL_POLICY", str(policy))
+
+    async def steps(app: TopApp, pilot: Pilot[None]) -> None:
+        name = await mark(app, pilot, "-done")
+        for nothing in ("escape", "enter"):
+            await pilot.press("d")
+            await said(app, pilot, "Change 1 group?")
+            await pilot.press("y")
+            await said(app, pilot, "wants a reason for each change")
+            await pilot.press(nothing)
+            await said(app, pilot, "Nothing changed: there is no reason.")
+            await pilot.press("y", "escape")
+        assert name in group_ids(bootstrap)
+        assert not list(journal.glob("*.jsonl"))
+        await pilot.press("d")
+        await said(app, pilot, "Change 1 group?")
+        await pilot.press("y")
+        await said(app, pilot, "wants a reason for each change")
+        await pilot.press(*"OPS-7 gone", "enter")
+        page = await said(app, pilot, "Undo: u, or kgtool undo")
+        assert f"$ kgtool delete {name} --reason 'OPS-7 gone'" in [line.strip() for line in page]
+        assert name not in group_ids(bootstrap)
+        (written,) = journal.glob("*.jsonl")
+        assert json.loads(written.read_text().splitlines()[0])["reason"] == "OPS-7 gone"
+        await pilot.press("escape", "u")
+        await said(app, pilot, "Change 1 group?")
+        await pilot.press("y", *"again", "enter")
+        await said(app, pilot, "Undo: kgtool undo")
+        assert name in group_ids(bootstrap)
+
+    world.run(steps)
+
+
+def test_a_protected_cluster_is_named_and_a_policy_refuses(
+    world: World, bootstrap: str, tmp_path: Path, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('protected = ["*-lost"]\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with Session(Settings(parse_bootstrap(bootstrap), 20_000)) as session:
+        session.connect()
+        cluster_id = session.cluster_id or ""
+    contexts.put(
+        Context("prod", bootstrap, is_protected=True, cluster_id=cluster_id, policy=str(policy))
+    )
+
+    async def steps(app: TopApp, pilot: Pilot[None]) -> None:
+        name = await mark(app, pilot, "-done")
+        for typed in ("prod", cluster_id[:-1], ""):
+            await pilot.press("d")
+            await said(app, pilot, "Change 1 group?")
+            await pilot.press("y")
+            await said(app, pilot, f"This cluster is protected. Type {cluster_id} to go on.")
+            await pilot.press(*typed, "enter")
+            await said(app, pilot, "Nothing changed: that is not its name.")
+            await pilot.press("y", "escape")
+        assert name in group_ids(bootstrap)
+        await pilot.press("d")
+        await said(app, pilot, "Change 1 group?")
+        await pilot.press("y", *cluster_id, "enter")
+        page = await said(app, pilot, "Undo: u, or kgtool undo")
+        assert f"$ kgtool delete {name} --confirm {cluster_id}" in [line.strip() for line in page]
+        assert name not in group_ids(bootstrap)
+        await pilot.press("escape", "u")
+        await said(app, pilot, "Change 1 group?")
+        await pilot.press("y", *cluster_id, "enter")
+        await said(app, pilot, "Undo: kgtool undo")
+        assert name in group_ids(bootstrap)
+        await pilot.press("escape")
+        lost = await mark(app, pilot, "-lost")
+        done = len(list(journal.glob("*.jsonl")))
+        await pilot.press("d")
+        await said(app, pilot, "Change 1 group?")
+        await pilot.press("y", *cluster_id, "enter")
+        page = await said(app, pilot, "Nothing changed.")
+        assert "is protected (*-lost)" in " ".join(page)
+        assert lost in group_ids(bootstrap)
+        assert len(list(journal.glob("*.jsonl"))) == done
+
+    world.run(steps, (140, 40))
 
 
 @pytest.mark.parametrize("text", ["", "nowhere", "12.5", "2026-99-01", "--help"])

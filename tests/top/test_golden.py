@@ -54,7 +54,8 @@ def _offsets(
 def _group(*looks: tuple[float, GroupOffsets]) -> Group:
     last = looks[-1][1].description
     group = Group(GroupListing(last.group, "classic", last.state, "consumer", 1), NOW_S - 1)
-    group.looks.extend(look_of(found, at_s) for at_s, found in looks)
+    for at_s, found in looks:
+        group.see(look_of(found, at_s))
     return group
 
 

@@ -15,7 +15,8 @@ from kgtool.top.groups import ORDERS, Group, Look, cells, fitting, look_of, pars
 
 def group(name: str, *looks: Look, state: str = "Empty", kind: str = "classic") -> Group:
     made = Group(GroupListing(name, kind, state, "consumer", 1), math.inf)
-    made.looks.extend(looks)
+    for one in looks:
+        made.see(one)
     return made
 
 
@@ -90,8 +91,8 @@ def test_a_wrong_regular_expression_is_said() -> None:
 def test_the_worst_comes_first() -> None:
     broken, lagging, dead, calm = group("z"), group("y", look(0, 0, 5)), group("x"), group("w")
     broken.findings = [Finding("beyond-end", "problem", "", {})]
-    dead.looks.append(look(0, 0, 500, members=0))
-    calm.looks.append(look(0, 5, 5))
+    dead.see(look(0, 0, 500, members=0))
+    calm.see(look(0, 5, 5))
     order = sorted([calm, dead, lagging, broken], key=ORDERS["hurts"])
     assert [one.name for one in order] == ["z", "y", "w", "x"]
 
