@@ -39,6 +39,7 @@ from kgtool.top.app import TopApp  # noqa: E402
 from kgtool.top.change_screen import AskScreen, ChangeScreen  # noqa: E402
 from tests.support import clients  # noqa: E402
 
+Pilot._wait_for_screen.__defaults__ = (300.0,)  # others may use the machine; then it is stuck
 SMALL = {
     "offsets.topic.num.partitions": "6",
     "offsets.retention.check.interval.ms": "3600000",

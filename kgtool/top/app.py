@@ -41,7 +41,6 @@ ACTIONS = "q quit, enter open, s sort, slash filter, escape unfilter, t topics, 
 ACTIONS += "question_mark keys, p plan, u undo"
 INTERVAL_S, TICK_S = 3.0, 2.0
 CLEANED_S, CALM_S = 60.0, 2.0
-"""Python's garbage of 10,000 groups is collected so often, after a time without a key."""
 KEYS = "enter open  / filter  s sort  t topics  space mark  dorkp change  u undo  ? keys"
 
 
@@ -107,6 +106,7 @@ class TopApp(App[None]):
         gc.set_threshold(young, middle, 10_000)  # _clean does the rest
         self.table.focus()
         self._parts["keys"].update(KEYS)
+        self.call_after_refresh(self._tick)
         self.set_interval(TICK_S, self._tick)
         self.watch(self.table, "cursor", self._say_command)
         self._poll()
@@ -135,9 +135,10 @@ class TopApp(App[None]):
                     self._wake.clear()
 
     def _clean(self) -> None:
-        """Collect garbage: it stops all threads for longer than a frame, so not while one types."""
+        """Collect garbage, which stops all threads for longer than a frame: rarely while one types."""
         now = time.monotonic()
-        if now - self._touched_at_s > CALM_S and now - self._cleaned_at_s > CLEANED_S:
+        every_s = CLEANED_S if now - self._touched_at_s > CALM_S else 5 * CLEANED_S
+        if now - self._cleaned_at_s > every_s:
             self._cleaned_at_s = now
             gc.collect()
 

@@ -7,6 +7,7 @@ what git diff shows.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,3 +130,48 @@ def test_whole_screens(size: tuple[int, int], name: str, monkeypatch: pytest.Mon
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(shown, encoding="utf-8")
     assert shown == golden.read_text(encoding="utf-8")
+
+
+def test_the_first_line_is_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was empty until the first answer, or for two seconds."""
+    monkeypatch.setattr(TopApp, "_poll", lambda _: None)
+    monkeypatch.setattr(app_module, "TICK_S", 3600.0)
+
+    async def main() -> list[str]:
+        async with TopApp(Settings(parse_bootstrap("b:9092"), 20_000)).run_test() as pilot:
+            await pilot.pause()
+            return lines(pilot.app)
+
+    shown = asyncio.run(main())
+    assert shown[0] == "b:9092  0 groups  by hurts  connecting …"
+    assert shown[1].split()[0] == "GROUP"
+
+
+def test_garbage_is_collected_while_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 10,000 groups that takes longer than a frame; at the end Python does it as before."""
+    monkeypatch.setattr(TopApp, "_poll", lambda _: None)
+    before, seconds, collected = gc.get_threshold(), 1000.0, []
+    monkeypatch.setattr(app_module, "time", SimpleNamespace(monotonic=lambda: seconds))
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(seconds))
+
+    async def main() -> None:
+        nonlocal seconds
+        app = TopApp(Settings(parse_bootstrap("b:9092"), 20_000))
+        async with app.run_test() as pilot:
+            assert gc.get_threshold()[2] > 100 * before[2], "not by itself"
+            app._clean()
+            await pilot.press("down")
+            for at_s in (1001.0, 1059.0, 1061.0, 1062.0, 1122.0):
+                seconds = at_s
+                app._clean()
+            await pilot.press("down")
+            seconds = 1123.0
+            app._clean()
+            while seconds < 1500:
+                await pilot.click()
+                seconds += 30
+                app._clean()
+
+    asyncio.run(main())
+    assert collected == [1000.0, 1061.0, 1122.0, 1423.0]
+    assert gc.get_threshold() == before
