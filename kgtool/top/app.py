@@ -135,7 +135,7 @@ class TopApp(App[None]):
                     self._wake.clear()
 
     def _clean(self) -> None:
-        """Collect garbage, which stops all threads for longer than a frame: rarely while one types."""
+        """Collect garbage; it stops all threads for longer than a frame: rarely while one types."""
         now = time.monotonic()
         every_s = CLEANED_S if now - self._touched_at_s > CALM_S else 5 * CLEANED_S
         if now - self._cleaned_at_s > every_s:

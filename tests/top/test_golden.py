@@ -168,8 +168,8 @@ def test_garbage_is_collected_while_nobody_types(monkeypatch: pytest.MonkeyPatch
             seconds = 1123.0
             app._clean()
             while seconds < 1500:
-                await pilot.click()
                 seconds += 30
+                await pilot.click()
                 app._clean()
 
     asyncio.run(main())
