@@ -50,8 +50,8 @@ _kgtool_options() {
             --fail-on --ignore --findings -b --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
         "explain") _kgtool_lines \
-            -g --group -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            -g --group --rules -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "peek") _kgtool_lines \
             -g --group -t --topic --before --after --format --key-format --committed \
             --read-committed -b --bootstrap-server --command-config --context --timeout \
@@ -325,6 +325,7 @@ _kgtool_kind() {
         -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-not-cleaned offsets-segments offsets-growth offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start at-risk uncommitted pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
+        --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
         --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
@@ -346,7 +347,6 @@ _kgtool_kind() {
         --cluster-b) [[ -n $kind ]] || kind="any" ;;
         --context-b) [[ -n $kind ]] || kind="any" ;;
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
-        --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --retention) [[ -n $kind ]] || kind="any" ;;
         --retention-was) [[ -n $kind ]] || kind="any" ;;
         --check-interval) [[ -n $kind ]] || kind="any" ;;

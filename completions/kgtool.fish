@@ -253,6 +253,7 @@ complete -c kgtool -n '__kgtool_in "doctor"' -l debug -d 'Show tracebacks, and e
 complete -c kgtool -n '__kgtool_in "doctor"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "doctor"' -a '(__kgtool_names groups)'
 complete -c kgtool -n '__kgtool_in "explain"' -s g -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
+complete -c kgtool -n '__kgtool_in "explain"' -l rules -r -f -a 'auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1' -d 'The generation of the brokers that removed what is gone; auto: that of today\'s, as far back as records allow; 2.4@0,4.1@TIME: upgraded at TIME.'
 complete -c kgtool -n '__kgtool_in "explain"' -s b -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
 complete -c kgtool -n '__kgtool_in "explain"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
 complete -c kgtool -n '__kgtool_in "explain"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kgtool import timespec
-from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.broker_settings import BEGINNING
 from kgtool.errors import UsageError
+from kgtool.retention.phases import RulePhases, is_over_time, rule_phases
 from kgtool.retention.rules import RULE_SETS
 
 Span = str | int | timedelta
@@ -22,12 +23,12 @@ def several(value: Any) -> Sequence[Any]:
     return [value] if isinstance(value, str | int | timedelta) else value
 
 
-def check_rules(rules: str | Sequence[str]) -> list[str | broker_settings.RulePhases]:
+def check_rules(rules: str | Sequence[str]) -> list[str | RulePhases]:
     """Names of rule sets, and generations over time (UsageError)."""
-    found: list[str | broker_settings.RulePhases] = []
+    found: list[str | RulePhases] = []
     for name in several(rules):
-        if broker_settings.is_over_time(name):
-            found.append(broker_settings.rule_phases(name, time.time_ns() // 1_000_000))
+        if is_over_time(name):
+            found.append(rule_phases(name, time.time_ns() // 1_000_000))
         elif name in ("auto", *RULE_SETS):
             found.append(name)
         else:
@@ -66,6 +67,6 @@ def as_wrote(wrote: Span | Mapping[Moment, Span] | None) -> tuple[tuple[int, int
     if wrote is None:
         return ()
     if not isinstance(wrote, Mapping):
-        return ((broker_settings.BEGINNING, as_span("wrote", wrote)),)
+        return ((BEGINNING, as_span("wrote", wrote)),)
     phases = [(as_moment("wrote", at), as_span("wrote", span)) for at, span in wrote.items()]
     return tuple(sorted(phases))

@@ -12,9 +12,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
-from kgtool.analysis.decode import written_by
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.decode.written_by import REASON, written
 from kgtool.analysis.fold import homes
 from kgtool.analysis.fold.arrays import MAX, NONE
 from kgtool.analysis.fold.folded_log import FoldPlan
@@ -26,6 +26,8 @@ from kgtool.analysis.input.resolve_inputs import begins_late, may_overlap
 from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import damaged_files, quality, sentence
 from kgtool.analysis.words import when
+from kgtool.retention import written_by
+from kgtool.retention.doubts import SharedAge
 
 Order = Sequence[str]
 Best = Sequence[tuple[str, str]]
@@ -129,8 +131,8 @@ class Analysis:
         )
         found = self.engine.read(self.files, options)
         notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
-        tells = pc.fill_null(pc.equal(notes["reason"], written_by.REASON), fill_value=False)
-        self._learn(written_by.written(notes.filter(tells)))
+        tells = pc.fill_null(pc.equal(notes["reason"], REASON), fill_value=False)
+        self._learn(written(notes.filter(tells)))
         notes = notes.filter(pc.invert(tells))
         path = notes.schema.get_field_index("path")
         return notes.set_column(path, "path", notes["path"].cast(pa.string()))
@@ -277,8 +279,8 @@ class Analysis:
         return self._engine_with(name).frame(name, self._post(name))
 
     @property
-    def shared_ages(self) -> list[removals.SharedAge]:
-        """``removals.shared_ages``: signs that the brokers' retention was shorter for a time."""
+    def shared_ages(self) -> list[SharedAge]:
+        """``doubts.shared_ages``: signs that the brokers' retention was shorter for a time."""
         return self._folded[1]
 
     @cached_property
@@ -316,7 +318,7 @@ class Analysis:
         return frozenset(names.filter(several)["family"].to_pylist())
 
     @cached_property
-    def _folded(self) -> tuple[Engine, list[removals.SharedAge]]:
+    def _folded(self) -> tuple[Engine, list[SharedAge]]:
         """The engine once it has the tables, and what made it fold once more."""
         self.engine.fold(self.plan)  # the plan reads the inputs first
         ages = removals.shared_ages(self.engine.collect("early_removals"))

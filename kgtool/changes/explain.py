@@ -45,6 +45,7 @@ from kgtool.queries.log.expiry import (
 from kgtool.queries.log.removals import GroupPast, group_past
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.retention.doubts import INTERVAL_MS
+from kgtool.retention.phases import RulePhases
 from kgtool.retention.rules import (
     RULE_SHARE,
     TYPE_CLASSIC,
@@ -109,8 +110,14 @@ class Explanation(NamedTuple):
         return self.past is not None and bool(self.past.removals or self.past.left)
 
 
-def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explanation]:
-    """Collect the facts of a group that exists or has existed."""
+def explain_group(
+    cluster: Cluster, group: str, now_ms: int, rules_then: RulePhases = ()
+) -> Operation[Explanation]:
+    """Collect the facts of a group that exists or has existed.
+
+    :param rules_then: of the brokers that removed what is gone; default: those of today, as far
+        back as the records allow.
+    """
     reads = gather(
         [
             describe_with_type(cluster, [group]),
@@ -134,7 +141,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
     expiries, past, (delete_refusal, offset_refusals), diagnosis = yield from gather(
         [
             find_expiries(cluster, questions, now_ms),
-            _past(cluster, description, broker, now_ms),
+            _past(cluster, description, broker, now_ms, rules_then),
             _refusals(cluster, description, values),
             _diagnose(cluster, description, now_ms),
         ]
@@ -233,7 +240,11 @@ def _refusals(
 
 
 def _past(
-    cluster: Cluster, description: GroupDescription, broker: BrokerRules | None, now_ms: int
+    cluster: Cluster,
+    description: GroupDescription,
+    broker: BrokerRules | None,
+    now_ms: int,
+    rules_then: RulePhases,
 ) -> Operation[GroupPast | KgError | None]:
     """Read the removals; those of a group that exists only within the last retention."""
     error = description.error
@@ -248,7 +259,7 @@ def _past(
     found: GroupPast | KgError = yield from group_past(
         cluster,
         description.group,
-        broker.rules,
+        rules_then or broker.rules,
         retention_ms,
         begin_ms,
         broker.interval_ms or INTERVAL_MS,

@@ -21,341 +21,191 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain, groupby
-from typing import NamedTuple
 
-from kgtool.records import Record
-from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import (
     INTERVAL_MS,
-    RACE_MS,
     Checks,
-    Early,
+    EarlyRemovals,
     Moment,
+    Seen,
     Spans,
     certain_checks,
-    explained_until_ms,
+    is_of_age,
+    shared_ages,
 )
-from kgtool.retention.groups import TYPE_OF_RECORD
-from kgtool.retention.history import Entry, History, Key, LiveOffset, Stored
-from kgtool.retention.rules import RuleSet, group_may_go
-
-
-class Removal(NamedTuple):
-    """One tombstone; topic and partition are ``None`` for that of a group."""
-
-    group: str
-    topic: str | None
-    partition: int | None
-    removed_at_ms: int
-    """The tombstone's timestamp."""
-    cause: str | None
-    """One of rules.CAUSE_…; ``None`` where it can't be known."""
-    expires_at_ms: int | None
-    """The earliest moment at which a check could have removed it; ``None``: never, or not
-    applicable (a group that was not removed by a check)."""
-    latency_ms: int | None
-    """``removed_at_ms`` − ``expires_at_ms``: negative for what was removed before its time."""
-    log_partition: int
-    log_offset: int
-    stored: Stored | None = None
-    """The offset that was removed; ``None`` for a group, and where its record is missing."""
-    rule: str | None = None
-    """The rule that the offset was under, one of rules.RULE_…"""
-
-    @property
-    def offset(self) -> int | None:
-        """The offset that was removed."""
-        return None if self.stored is None else self.stored.value.offset
-
-    @property
-    def commit_timestamp_ms(self) -> int | None:
-        """When it was committed."""
-        return None if self.stored is None else self.stored.committed.commit_timestamp_ms
+from kgtool.retention.history import Entry, History
+from kgtool.retention.part_of_log import WHOLE, Part, Unknown
+from kgtool.retention.phases import RulePhases
+from kgtool.retention.rules import RuleSet
+from kgtool.retention.writes import Future, Removal, Row, Write, certain, decided, doubt_raced
 
 
 def audit(
-    entries: Iterable[Entry], rules: RuleSet, retention_ms: int, interval_ms: int = INTERVAL_MS
+    entries: Iterable[Entry],
+    rules: RuleSet | RulePhases,
+    retention_ms: int,
+    interval_ms: int = INTERVAL_MS,
+    part: Part = WHOLE,
 ) -> list[Removal]:
-    """Return every offset's and group's tombstone, by partition and offset of the log."""
+    """Return every offset's and group's tombstone, by partition and offset of the log.
+
+    :param rules: those of the brokers, or those over time.
+    :param part: what of the log these entries are.
+    """
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
-    parts = []
-    for _, partition in groupby(ordered, key=lambda entry: entry.partition):
-        history, futures = History(rules, retention_ms), dict[str, list[_Future]]()
-        writes = [
-            rows
-            for _, write in groupby(partition, key=lambda entry: entry.timestamp_ms)
-            for rows in _Write(history, list(write), interval_ms, futures).explain()
-        ]
-        parts.append(writes)
-    found = _all_decided(parts, rules, interval_ms, ())
-    if rules.new_coordinator:
-        return found
-    moments = (
-        Moment(row.removed_at_ms, row.topic, row.cause)
-        for row in found
-        if row.topic is not None and row.stored is not None
-    )
-    checks = certain_checks(moments)
-    return _all_decided(parts, rules, interval_ms, checks) if checks else found
+    phases = ((0, rules),) if isinstance(rules, RuleSet) else rules
+    ends = [*(start for start, _ in phases[1:]), r.MAX_TIMESTAMP_MS]
+    judges = [
+        _Judge(ordered, generation, retention_ms, interval_ms, part, (start * (at > 0), end))
+        for at, ((start, generation), end) in enumerate(zip(phases, ends, strict=True))
+    ]
+    found = _over_time(judges, (), ())
+    ages = tuple(each.age_ms for each in shared_ages(_early(found, retention_ms, interval_ms)))
+    checks: Spans = ()
+    if part.seen == Seen.LOG and not judges[-1].rules.new_coordinator:
+        checks = certain_checks(
+            Moment(row.removed_at_ms, row.topic, row.cause)
+            for row in found
+            if row.topic is not None and row.stored is not None
+        )
+    return _over_time(judges, checks, ages) if checks or ages else found
 
 
-def _all_decided(
-    parts: list[list[list[_Row]]], rules: RuleSet, interval_ms: int, anywhere: Spans
-) -> list[Removal]:
-    removals: list[Removal] = []
-    for writes in parts:
-        certain = chain.from_iterable(_certain(rows, interval_ms) for rows in writes)
-        checks = Checks(rules, interval_ms, list(certain), anywhere)
-        found = [_decided(rows, checks, interval_ms) for rows in writes]
-        if not rules.new_coordinator:
-            _doubt_raced(writes, found)
-        removals += sorted(chain.from_iterable(found), key=lambda row: row.log_offset)
-    return removals
+def _over_time(judges: list[_Judge], checks: Spans, ages_ms: tuple[int, ...]) -> list[Removal]:
+    """Each removal by the rules of its time."""
+    found = judges[-1].decide(checks, ages_ms)
+    for judge in reversed(judges[:-1]):
+        earlier, until = judge.decide(checks, ages_ms), judge.hold_ms[1]
+        both = zip(earlier, found, strict=True)
+        found = [one if other.removed_at_ms < until else other for one, other in both]
+    return found
 
 
-def _doubt_raced(writes: list[list[_Row]], found: list[list[Removal]]) -> None:
-    """Take the causes of groups' removals that may have overtaken those of their offsets."""
-    following: dict[str, Removal] = {}
-    for rows, removals in zip(reversed(writes), reversed(found), strict=True):
-        last, after = removals[-1], following.get(removals[-1].group)
-        may_be_raced = rows[-1].has_left and last.cause == r.CAUSE_EXPLICIT
-        if may_be_raced and after is not None and after.topic is not None:
-            soon = after.removed_at_ms - last.removed_at_ms <= RACE_MS
-            removals[-1] = last._replace(cause=None) if soon else last
-        following[last.group] = removals[0]
+def _early(found: list[Removal], retention_ms: int, interval_ms: int) -> list[EarlyRemovals]:
+    """Offsets that were removed before their time, by age and time."""
+    rows: dict[tuple[int, int], EarlyRemovals] = {}
+    for row in found:
+        at_ms, due_ms = row.removed_at_ms, row.expires_at_ms
+        if row.topic is None or row.cause != r.CAUSE_EXPLICIT or due_ms is None or due_ms <= at_ms:
+            continue
+        age = max(at_ms - due_ms + retention_ms, 0)
+        step, moment = age // interval_ms, at_ms // interval_ms
+        old = rows.get((step, moment), EarlyRemovals(step, moment, 0, age, at_ms))
+        count, least, last = old.removals + 1, min(old.least, age), max(old.last, at_ms)
+        rows[step, moment] = EarlyRemovals(step, moment, count, least, last)
+    return list(rows.values())
 
 
-class _Row(NamedTuple):
-    """A removal, and what decides in case of doubt."""
-
-    removal: Removal
-    explained_ms: int
-    """When something happened that may have delayed it."""
-    old_ms: int | None = None
-    """Since when an offset was older than the retention, that came before its time."""
-    future: _Future | None = None
-    is_consumer: bool = False
-    is_until_load: bool = False
-    has_left: bool = False
-    """Of a group's removal: whether the group still had offsets."""
-
-    def is_late(self, interval_ms: int) -> bool:
-        row = self.removal
-        if row.cause != r.CAUSE_EXPIRED or row.expires_at_ms is None:
-            return False
-        since = max(row.expires_at_ms, self.explained_ms)
-        return since < row.removed_at_ms - explained_until_ms(interval_ms)
-
-    def decide(self, checks: Checks) -> tuple[_Row, bool]:
-        """The row with its cause if it came early, and whether that is in doubt."""
-        if self.old_ms is None or self.future is None:
-            return self, False
-        at_ms, after = self.removal.removed_at_ms, self.future.generation_ms
-        is_dated = self.removal.rule == r.RULE_EMPTY_SINCE
-        # Topics change when a generation begins, which is some time before its record.
-        comes = after is not None and (is_dated or self.future.since_ms <= at_ms)
-        in_ms = after - at_ms if after is not None and comes else None
-        early = Early(at_ms, in_ms, self.is_consumer, is_dated, self.is_until_load)
-        cause = checks.cause(early)
-        row = self.removal._replace(cause=cause)
-        if cause == r.CAUSE_EXPIRED:
-            latency_ms = at_ms - self.old_ms
-            row = row._replace(expires_at_ms=self.old_ms, latency_ms=latency_ms, rule=r.RULE_COMMIT)
-        return self._replace(removal=row), cause is None
-
-
-class _Future:
-    """When the group's next generation with members was written; None: not, or another record."""
-
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.generation_ms: int | None = None
-        self.since_ms = r.MAX_TIMESTAMP_MS
-        """Since when that generation was being made; unknown: never."""
-
-
-_BY_CHECK = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY)
-
-
-def _certain(rows: list[_Row], interval_ms: int) -> list[int]:
-    """When a check has certainly removed offsets."""
-    if any(row.removal.cause == r.CAUSE_EXPLICIT for row in rows):
-        return []
-    expired = [row for row in rows if row.removal.cause == r.CAUSE_EXPIRED]
-    return [row.removal.removed_at_ms for row in expired if not row.is_late(interval_ms)]
-
-
-def _decided(rows: list[_Row], checks: Checks, interval_ms: int) -> list[Removal]:
-    """The removals of one group in one write: all have one cause."""
-    unsure = False
-    if not any(row.removal.cause == r.CAUSE_EXPLICIT and row.old_ms is None for row in rows):
-        # A check removes nothing else of that write that is not due.
-        decided = [row.decide(checks) for row in rows]
-        rows, unsure = [row for row, _ in decided], any(doubt for _, doubt in decided)
-    latest = _latest(*(row.removal.expires_at_ms for row in rows if row.removal.topic is not None))
-    rows = [_redated(row, latest) for row in rows]
-    if not checks.is_at(rows[0].removal.removed_at_ms):
-        unsure = unsure or any(row.is_late(interval_ms) for row in rows)
-    by_hand = any(row.removal.cause == r.CAUSE_EXPLICIT for row in rows)
-    if not by_hand and not unsure:
-        return [row.removal for row in rows]
-    cause = r.CAUSE_EXPLICIT if by_hand else None
-    return [_caused(row.removal, cause) for row in rows]
-
-
-def _latest(*times_ms: int | None) -> int | None:
-    return max((time for time in times_ms if time is not None), default=None)
-
-
-def _caused(row: Removal, cause: str | None) -> Removal:
-    if row.cause not in _BY_CHECK:
-        return row
-    row = row._replace(cause=cause)
-    return row if row.topic is not None else row._replace(expires_at_ms=None, latency_ms=None)
-
-
-def _redated(row: _Row, latest_ms: int | None) -> _Row:
-    """A group's removal is due when the last of its offsets is, too."""
-    found = row.removal
-    if found.cause != r.CAUSE_GROUP_EMPTY:
-        return row
-    since = _latest(found.expires_at_ms, latest_ms)
-    at = found.removed_at_ms if since is None else min(since, found.removed_at_ms)
-    found = found._replace(expires_at_ms=at, latency_ms=found.removed_at_ms - at)
-    return row._replace(removal=found)
-
-
-class _Write:
-    """A run of records with one timestamp in one partition."""
+class _Judge:
+    """All removals by one generation's rules."""
 
     def __init__(
         self,
-        history: History,
-        entries: list[Entry],
+        ordered: list[Entry],
+        rules: RuleSet,
+        retention_ms: int,
         interval_ms: int,
-        futures: dict[str, list[_Future]],
+        part: Part,
+        hold_ms: tuple[int, int],
     ) -> None:
-        self.history = history
-        self.entries = entries
-        self.interval_ms = interval_ms
-        self.futures = futures
-        self.rows: dict[str, list[_Row]] = {}
-        self.cleared_before: dict[str, int | None] = {}
+        self.rules, self.hold_ms = rules, hold_ms
+        self._retention_ms, self._interval_ms, self._part = retention_ms, interval_ms, part
+        self._writes: list[list[list[Row]]] = []
+        """By partition of the log and write, those of one group."""
+        self._unknown: list[Unknown] = []
+        for _, each in groupby(ordered, key=lambda entry: entry.partition):
+            partition = list(each)
+            unknown = Unknown(partition, rules, part)
+            history, futures = History(rules, retention_ms), dict[str, list[Future]]()
+            self._unknown.append(unknown)
+            self._writes.append(
+                [
+                    rows
+                    for _, write in groupby(partition, key=lambda entry: entry.timestamp_ms)
+                    for rows in Write(
+                        history, list(write), interval_ms, futures, unknown.converted
+                    ).explain()
+                ]
+            )
 
-    def explain(self) -> list[list[_Row]]:
-        for at, entry in enumerate(self.entries):
-            record = entry.record
-            self.history.move_on(entry)
-            if isinstance(record, Record) and record.type == GROUP_METADATA:
-                self._generation(entry, record)
-            if isinstance(record, Record) and record.value is None:
-                if record.type in OFFSET_TYPES:
-                    self._offset(entry, record)
-                elif record.type in GROUP_TYPES:
-                    self._group(entry, record, self.entries[at + 1 :])
-            self.history.feed(entry)
-        return list(self.rows.values())
+    def decide(self, anywhere: Spans, ages_ms: tuple[int, ...]) -> list[Removal]:
+        """The removals of all partitions, each of which has only its own checks and ``anywhere``'s.
 
-    def _add(
-        self,
-        entry: Entry,
-        key: Key | str,
-        cause: str | None,
-        expires_at_ms: int | None,
-        live: LiveOffset | None = None,
-    ) -> None:
-        group, topic, partition = key if isinstance(key, Key) else (key, None, None)
-        at, place = entry.timestamp_ms, (entry.partition, entry.offset)
-        latency = None if expires_at_ms is None else at - expires_at_ms
-        row = Removal(group, topic, partition, at, cause, expires_at_ms, latency, *place)
-        if live is not None:
-            row = row._replace(stored=live.stored, rule=live.verdict.rule)
-        found = _Row(row, self.history.delayed_ms(entry.partition, group))
-        self.rows.setdefault(group, []).append(found)
+        :param ages_ms: those that the brokers' retention may have been.
+        """
+        removals: list[Removal] = []
+        start, end = self.hold_ms
+        for writes, unknown in zip(self._writes, self._unknown, strict=True):
+            sure = chain.from_iterable(certain(rows, self._interval_ms) for rows in writes)
+            held = [at for at in sure if start <= at < end]
+            checks = Checks(self.rules, self._interval_ms, held, anywhere, self._part.seen)
+            aged = [self._aged(rows, ages_ms) for rows in writes] if ages_ms else writes
+            found = [decided(rows, checks, self._interval_ms) for rows in aged]
+            if not self.rules.new_coordinator:
+                doubt_raced(writes, found)
+            if not self._part.is_complete:
+                both = zip(writes, found, strict=True)
+                found = [_as_far_as_known(rows, told, unknown, self._part) for rows, told in both]
+            removals += sorted(chain.from_iterable(found), key=lambda row: row.log_offset)
+        older = self._part.older_until_ms
+        return [
+            row if older is None or row.removed_at_ms > older else _hidden(row) for row in removals
+        ]
 
-    def _offset(self, entry: Entry, record: Record) -> None:
-        key = Key(record.key.group, record.key.topic, record.key.partition)
-        self.cleared_before.setdefault(key.group, self.history.cleared_ms(key.group))
-        live = self.history.live_offset(key)
-        if live is None:
-            # Only DeleteGroups, OffsetDelete and topic deletion remove pending offsets.
-            held = self.history.is_pending(key.group, key)
-            self._add(entry, key, r.CAUSE_EXPLICIT if held else None, None)
-            return
-        due = live.verdict.expires_at_ms
-        if due is None or due > entry.timestamp_ms:
-            self._add(entry, key, r.CAUSE_EXPLICIT, live.expires_at_ms, live)
-            self._early(entry, live)
-            return
-        # The clocks of two coordinators may differ by more than the time between their records.
-        at = min(live.expires_at_ms or due, entry.timestamp_ms)
-        self._add(entry, key, r.CAUSE_EXPIRED, at, live)
-
-    def _early(self, entry: Entry, live: LiveOffset) -> None:
-        """Note an offset older than the retention that something else kept, if that may be gone."""
-        group, rules = live.group, self.history.rules
-        old = live.stored.committed.commit_timestamp_ms + self.history.retention_ms
-        rule = live.verdict.rule
-        if group is None or old > entry.timestamp_ms:
-            return
-        if rule not in (r.RULE_EMPTY_SINCE, r.RULE_SUBSCRIBED):
-            return
-        is_until_load = rule == r.RULE_SUBSCRIBED and self.history.is_until_load(live.key)
-        bugs = (rules.forgets_date_on_load, rules.rebalancing_is_stable)
-        if bugs == (False, False) and not is_until_load:
-            return
-        old_ms = max(old, entry.timestamp_ms - self.interval_ms)
-        future = _Future(group.generation)
-        self.futures.setdefault(live.key.group, []).append(future)
-        is_consumer = group.protocol_type == r.CONSUMER_PROTOCOL
-        rows = self.rows[live.key.group]
-        rows[-1] = rows[-1]._replace(
-            old_ms=old_ms, future=future, is_consumer=is_consumer, is_until_load=is_until_load
-        )
-
-    def _generation(self, entry: Entry, record: Record) -> None:
-        """Tell what was waiting for the group's next record."""
-        value = record.value
-        for future in self.futures.pop(record.key.group, ()):
-            if value is not None and value.members and value.generation > future.generation:
-                future.generation_ms = entry.timestamp_ms
-                future.since_ms = value.current_state_timestamp
-
-    def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
-        group, history = record.key.group, self.history
-        if _is_converted(group, TYPE_OF_RECORD[record.type], rest):
-            self._add(entry, group, r.CAUSE_CONVERTED, None)
-            return
-        snapshot = history.snapshot(group)
-        if snapshot is None:
-            self._add(entry, group, None, None)
-            return
-        rows = self.rows.get(group, [])
-        left = bool(history.offsets(group))
-        goes = group_may_go(
-            history.rules,
-            snapshot,
-            offsets_before=left or bool(rows),
-            offsets_left=left,
-            pending=history.is_pending(group),
-        )
-        if not goes:
-            self._add(entry, group, r.CAUSE_EXPLICIT, None)
-            self.rows[group][-1] = self.rows[group][-1]._replace(has_left=left)
-            return
-        cleared = self.cleared_before.get(group, history.cleared_ms(group))
-        since = _latest(history.empty_since_ms(group), cleared)
-        self._add(entry, group, r.CAUSE_GROUP_EMPTY, since)
+    def _aged(self, rows: list[Row], ages_ms: tuple[int, ...]) -> list[Row]:
+        """Those of one write; in doubt where their age may have been the brokers' retention."""
+        found = []
+        for row in rows:
+            removal = row.removal
+            due_ms, at_ms = removal.expires_at_ms, removal.removed_at_ms
+            is_early = removal.stored is not None and removal.cause == r.CAUSE_EXPLICIT
+            if is_early and due_ms is not None and due_ms > at_ms:
+                age_ms = at_ms - due_ms + self._retention_ms
+                row = row._replace(is_of_age=is_of_age(age_ms, ages_ms, self._interval_ms))
+            found.append(row)
+        return found
 
 
-def _is_converted(group: str, was: str, rest: list[Entry]) -> bool:
-    """Whether the same write makes the group one of another type."""
-    records = (entry.record for entry in rest if isinstance(entry.record, Record))
-    # Offset records have no group type.
-    return any(
-        record.value is not None
-        and record.key.group == group
-        and TYPE_OF_RECORD.get(record.type, was) != was
-        for record in records
-    )
+def _as_far_as_known(
+    rows: list[Row], removals: list[Removal], unknown: Unknown, part: Part
+) -> list[Removal]:
+    """Those of one write, without what a log with missing records can't tell."""
+    group = removals[0].group
+    headless, hidden, untold = part.is_headless, [], []
+    for row in removals:
+        at, is_group = row.log_offset, row.topic is None
+        untold.append(not is_group and unknown.topics(group, at))
+        is_converted = is_group and row.cause == r.CAUSE_EXPLICIT and unknown.goes_on(group, at)
+        late = headless and (unknown.before(group, at) or row.cause is None)
+        hidden.append(is_converted or untold[-1] or late)
+    if not headless:
+        found = []
+        for row, is_hidden, is_untold in zip(removals, hidden, untold, strict=True):
+            lost = is_hidden or (any(untold) and row.cause != r.CAUSE_CONVERTED)
+            found.append(_untold(row, cause=lost, date=is_untold))
+        return found
+    both = zip(removals, hidden, strict=True)
+    bare = not any(row.topic is not None and not lost for row, lost in both)
+    for at, (row, each) in enumerate(zip(removals, rows, strict=True)):
+        if row.topic is None and bare and not each.has_left:
+            hidden[at] = hidden[at] or unknown.contents(group, row.log_offset)
+    # One that was not due would tell that nothing of this write expired.
+    some = any(hidden)
+    hidden = [
+        lost or (some and row.cause != r.CAUSE_EXPLICIT)
+        for row, lost in zip(removals, hidden, strict=True)
+    ]
+    return [
+        _untold(row, cause=lost, date=lost or unknown.date(group, row.expires_at_ms))
+        for row, lost in zip(removals, hidden, strict=True)
+    ]
+
+
+def _untold(row: Removal, *, cause: bool, date: bool) -> Removal:
+    row = row._replace(cause=None) if cause else row
+    return row._replace(expires_at_ms=None, latency_ms=None) if date else row
+
+
+def _hidden(row: Removal) -> Removal:
+    return _untold(row, cause=True, date=True)._replace(rule=None)

@@ -29,7 +29,9 @@ other has written those of the offsets. Then which of them removed the group is 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from kgtool.retention import rules as r
@@ -47,6 +49,12 @@ _APART_MS = 20
 """How far apart two writes of one check may be."""
 _CHECKS = 100
 """The clock of the checks is compared over this many of them: it drifts against the time."""
+_FEWEST, _MOMENTS = 10, 3
+"""Early removals of one age, and check intervals with some, that are no accident."""
+_AROUND, _DEVIATIONS = 6, 6
+"""Steps on both sides of an age that tell how many removals are usual, and how far it is above."""
+_SHORTEST_MS = 60_000
+"""The shortest retention: offsets.retention.minutes is at least 1."""
 
 
 def grace_ms(interval_ms: int) -> int:
@@ -110,6 +118,16 @@ def certain_checks(moments: Iterable[Moment]) -> Spans:
     return tuple(found)
 
 
+class Seen(IntEnum):
+    """Whose removals are known: fewer say less of when a broker checked, never something else."""
+
+    GROUP = 0
+    """Those of the groups asked for."""
+    PARTITION = 1
+    """Those of all groups in the partition of the log."""
+    LOG = 2
+
+
 class Checks:
     """When the brokers' checks certainly removed something in one partition of the log.
 
@@ -117,9 +135,15 @@ class Checks:
     """
 
     def __init__(
-        self, rules: r.RuleSet, interval_ms: int, certain_ms: Sequence[int], anywhere: Spans = ()
+        self,
+        rules: r.RuleSet,
+        interval_ms: int,
+        certain_ms: Sequence[int],
+        anywhere: Spans = (),
+        seen: Seen = Seen.LOG,
     ) -> None:
         self._rules, self._interval_ms, self._anywhere = rules, interval_ms, anywhere
+        self._seen = seen
         self._certain = sorted(certain_ms)
 
     def is_at(self, at_ms: int) -> bool:
@@ -138,6 +162,8 @@ class Checks:
             return r.CAUSE_EXPLICIT
         agrees = None if rules.new_coordinator else self._agrees(removal.at_ms)
         agrees = self.is_at(removal.at_ms) or agrees
+        if not agrees and self._seen < (Seen.LOG if agrees is False else Seen.PARTITION):
+            return None  # what was not seen may agree
         if agrees is None and in_rebalance and rules.rebalancing_is_stable is not False:
             agrees = True if after is not None and after <= _SOON_MS else None
         if agrees is None:
@@ -154,3 +180,65 @@ class Checks:
         apart = ((each - at_ms) % interval for each in self._certain[low:high])
         distances = [min(each, interval - each) for each in apart]
         return min(distances) <= _PHASE_MS if distances else None
+
+
+class EarlyRemovals(NamedTuple):
+    """Offsets that were removed before their time, by hand or by another retention."""
+
+    step: int
+    """Their age in intervals of the checks, ..."""
+    moment: int
+    """... and when, likewise."""
+    removals: int
+    least: int
+    """The lowest age of these in ms."""
+    last: int
+    """When the last of them was removed (ms)."""
+
+
+class SharedAge(NamedTuple):
+    """Removals before their time, as a broker with another retention would make them."""
+
+    removals: int
+    total: int
+    """All early removals, of any age."""
+    age_ms: int
+    """The lowest age of these."""
+    last_ms: int
+    """When the last of them was."""
+
+
+def shared_ages(early: Iterable[EarlyRemovals]) -> list[SharedAge]:
+    """The ages that stand out of a histogram of all early removals, the most frequent first.
+
+    Clients delete at any time and any age; a broker with a shorter retention than assumed removes
+    everything at that age, or within one interval after it: that is in two steps, over many
+    checks.
+    """
+    steps: dict[int, list[EarlyRemovals]] = {}
+    for each in early:
+        steps.setdefault(each.step, []).append(each)
+    count = Counter({step: sum(row.removals for row in rows) for step, rows in steps.items()})
+    total, found, free = sum(count.values()), [], set(steps)
+    while free:
+        sums = {step: count[step] + count[step + 1] * (step + 1 in free) for step in free}
+        best = max(sorted(sums), key=sums.__getitem__)
+        those = [row for step in (best, best + 1) if step in free for row in steps[step]]
+        removals = sum(row.removals for row in those)
+        if removals < _FEWEST:
+            break
+        free -= {best - 1, best, best + 1, best + 2}
+        sides = range(best - _AROUND, best), range(best + 2, best + 2 + _AROUND)
+        around = max(sum(count[step] for step in side) for side in sides) * 2 / _AROUND
+        age_ms = min(row.least for row in those)
+        often = len({row.moment for row in those}) >= _MOMENTS
+        stands_out = removals >= around + _DEVIATIONS * (around + 1) ** 0.5
+        if often and age_ms >= _SHORTEST_MS and stands_out:
+            found.append(SharedAge(removals, total, age_ms, max(row.last for row in those)))
+    return found
+
+
+def is_of_age(age_ms: int, ages_ms: Iterable[int], interval_ms: int) -> bool:
+    """Whether a removal at that age may be one of a check with one of these retentions."""
+    until = explained_until_ms(interval_ms)
+    return any(age <= age_ms < age + until for age in ages_ms)

@@ -15,12 +15,12 @@ import pytest
 
 from kgtool.analysis.arguments import check_rules
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.broker_settings import RulePhases, rule_phases
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.state import state_options
 from kgtool.errors import UsageError
+from kgtool.retention.phases import RulePhases, rule_phases
 from tests.retention.lives import ALL_TYPES, Life
 from tests.support.tables import dicts
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.decode.written_by import UNDATED, Written, likely_rules, older_until_ms
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.input.limitations import older_note
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention import rules as r
+from kgtool.retention.written_by import UNDATED, Written, likely_rules, older_until_ms
 from tests.analysis import writer
 from tests.analysis.writer import Raw, offset_key, offset_value
 from tests.retention.truth import DATA

@@ -65,7 +65,7 @@ def found_in(
     for reader in readers:
         reader.feed(b"".join(log.raw))
     before = None if at_ms is None else readers[1].entries()
-    found = find_gone(readers[0].entries(), before, rules, HOUR_MS)
+    found = find_gone(readers[0], before, rules, HOUR_MS)
     return {(group, *at): one for group, own in found.items() for at, one in own.items()}
 
 

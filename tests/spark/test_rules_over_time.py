@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.input import broker_settings
-from kgtool.analysis.input.broker_settings import RulePhases, rule_phases
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.report.summary import summary
+from kgtool.retention.phases import RulePhases, rule_phases
 from tests.spark.test_random_logs import write_log
 from tests.support.tables import Make, rows_of
 

@@ -36,9 +36,10 @@ from kgtool.analysis.decode.rows import (
 )
 from kgtool.analysis.decode.segments import Chunk, Note, Notes
 from kgtool.analysis.decode.vector_reader import Ints
-from kgtool.analysis.decode.written_by import UNDATED, VERSIONS
+from kgtool.analysis.decode.written_by import VERSIONS
 from kgtool.records import types
 from kgtool.records.control import ABORT, COMMIT
+from kgtool.retention.written_by import UNDATED
 
 REASON_MARKER = "control record that ends no transaction"
 REASON_UNKNOWN_KEY = "unknown key type {}"

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from kgtool.errors import UsageError
 from kgtool.retention import rules as retention
+from kgtool.retention.phases import RulePhases
 from kgtool.retention.rules import RULE_SETS, RuleSet
-from kgtool.timespec import LONGEST_MS, time_ms
+from kgtool.timespec import LONGEST_MS
 
 AUTO = "auto"
 DEFAULT_RULES = retention.RULES_4_1
@@ -28,8 +29,6 @@ BEGINNING = -(2**62)
 """Start of the first retention."""
 RetentionPhases = tuple[tuple[int, int], ...]
 """(from when, retention), both in ms."""
-RulePhases = tuple[tuple[int, RuleSet], ...]
-"""(from when in ms, rule set), in the order of time, from 0 on."""
 
 
 class BrokerSettings(NamedTuple):
@@ -179,42 +178,6 @@ def choose_scenarios(
             f"each combination; up to {MAX_SCENARIOS} are played at once."
         )
     return basis, scenarios
-
-
-def is_over_time(rules: str) -> bool:
-    """Whether that is a list for ``rule_phases``, not a name."""
-    return "@" in rules or "," in rules
-
-
-def rule_phases(text: str, now_ms: int) -> RulePhases:
-    """``2.4@0,4.1@TIME``: the generations of brokers over time (UsageError)."""
-    phases: list[tuple[int, RuleSet]] = []
-    for part in text.split(","):
-        name, at, since = part.strip().partition("@")
-        if name not in RULE_SETS:
-            raise UsageError(
-                f"--rules '{text}': '{name}' is not one of {', '.join(RULE_SETS)}. Generations "
-                "over time are written like 2.4@0,4.1@2026-11-21T15:00:00Z."
-            )
-        if phases and not at:
-            raise UsageError(f"--rules '{text}': from when on is {name}? Write {name}@TIME.")
-        start_ms = _start_ms(text, since, now_ms) if at else 0
-        if not phases and start_ms != 0:
-            raise UsageError(f"--rules '{text}' must say what was first: begin with VERSION@0.")
-        if phases and start_ms <= phases[-1][0]:
-            raise UsageError(f"--rules '{text}' is not in the order of time: {part.strip()}.")
-        phases.append((start_ms, RULE_SETS[name]))
-    return tuple(phases)
-
-
-def _start_ms(text: str, since: str, now_ms: int) -> int:
-    try:
-        return time_ms(since, now_ms)
-    except UsageError as error:
-        raise UsageError(
-            f"--rules '{text}': a time is 2026-11-21T15:00:00Z, now-2h or milliseconds since the "
-            f"epoch, not '{since}'."
-        ) from error
 
 
 def actual_scenario(basis: BrokerSettings) -> Scenario:

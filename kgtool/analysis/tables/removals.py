@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, codes, decode_texts, extreme, ints
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, codes, decode_texts, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import CAUSES, EXPIRED, EXPLICIT, Removals
 from kgtool.retention import doubts
 from kgtool.retention.doubts import Spans
 from kgtool.retention.rules import RULES
-
-FEWEST, MOMENTS = 10, 3
-"""Early removals of one age, and check intervals with some, that are no accident."""
-AROUND, DEVIATIONS = 6, 6
-"""Steps on both sides of an age that tell how many removals are usual, and how far it is above."""
-SHORTEST_MS = 60_000
-"""The shortest retention: offsets.retention.minutes is at least 1."""
-
-
-class SharedAge(NamedTuple):
-    """Removals before their time, as a broker with another retention would make them."""
-
-    removals: int
-    total: int
-    """All early removals, of any age."""
-    age_ms: int
-    """The lowest age of these."""
-    last_ms: int
-    """When the last of them was."""
 
 
 def latency(found: Removals) -> Ints:
@@ -103,35 +84,10 @@ def certain_checks(parts: Any) -> Spans:
     )
 
 
-def shared_ages(parts: Any) -> list[SharedAge]:
-    """The ages that stand out of a histogram of all early removals, the most frequent first.
-
-    Clients delete at any time and any age; a broker with a shorter retention than assumed removes
-    everything at that age, or within one interval after it: that is in two steps, over many
-    checks.
-    """
-    step, moment, count, least, last = (ints(parts[name]) for name in parts.column_names)
-    total, found, free = int(count.sum()), [], np.ones(len(step), dtype=np.bool_)
-    while free.any():
-        of_step = np.unique(step[free])
-        sums = [int(count[free & _within(step, each, each + 1)].sum()) for each in of_step]
-        best = int(of_step[int(np.argmax(sums))])
-        those = free & _within(step, best, best + 1)
-        if count[those].sum() < FEWEST:
-            break
-        free &= ~_within(step, best - 1, best + 2)
-        sides = (best - AROUND, best - 1), (best + 2, best + 1 + AROUND)
-        around = max(int(count[_within(step, *side)].sum()) for side in sides) * 2 / AROUND
-        age_ms = int(least[those].min())
-        often = len(np.unique(moment[those])) >= MOMENTS
-        stands_out = count[those].sum() >= around + DEVIATIONS * (around + 1) ** 0.5
-        if often and age_ms >= SHORTEST_MS and stands_out:
-            found.append(SharedAge(int(count[those].sum()), total, age_ms, int(last[those].max())))
-    return found
-
-
-def _within(step: Ints, low: int, high: int) -> Bools:
-    return (step >= low) & (step <= high)
+def shared_ages(parts: Any) -> list[doubts.SharedAge]:
+    """``doubts.shared_ages`` of the early removals of all partitions."""
+    columns = (parts[name].to_pylist() for name in parts.column_names)
+    return doubts.shared_ages(map(doubts.EarlyRemovals, *columns))
 
 
 def table(folded: FoldedLog, found: Removals) -> Any:

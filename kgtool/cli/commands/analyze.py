@@ -26,7 +26,7 @@ from kgtool.cli.options.shared import (
     make_settings,
     output_options,
 )
-from kgtool.cli.options.types import MOMENT, PAIR, WROTE, OneOf, duration
+from kgtool.cli.options.types import MOMENT, PAIR, WROTE, OneOf, RuleNames, duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import ConfigError, MissingExtra, UsageError
 from kgtool.held import STDIN, hold
@@ -35,18 +35,6 @@ from kgtool.retention.rules import RULE_SETS
 if TYPE_CHECKING:
     from kgtool.analysis.input.input_files import Inputs
     from kgtool.config import Settings
-
-
-class RuleNames(OneOf):
-    """A name of rules, or several over time (``broker_settings.rule_phases``)."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the name or the phases; UsageError for others."""
-        from kgtool.analysis.input.broker_settings import is_over_time, rule_phases
-
-        if isinstance(value, str) and is_over_time(value):
-            return rule_phases(value, time.time_ns() // 1_000_000)
-        return value if isinstance(value, tuple) else super().convert(value, param, ctx)
 
 
 @declare(

@@ -11,9 +11,10 @@ from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.describe.findings import FixConnection, finding_row, fix_connection, message_of
 from kgtool.cli.describe.next_commands import next_commands, removed_by
-from kgtool.cli.options.declare import declare
+from kgtool.cli.options.declare import declare, option
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
+from kgtool.cli.options.types import RuleNames
 from kgtool.cli.output.errors import error_object, hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import looking
@@ -35,6 +36,7 @@ from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
+from kgtool.retention.phases import RulePhases, rule_sets_over_time
 from kgtool.text import counted, escape, moment, shell_word
 
 _MOST = 40
@@ -76,27 +78,38 @@ CAUSES = {
     r.CAUSE_GROUP_EMPTY: "the group was Empty and had nothing left",
     r.CAUSE_CONVERTED: "the group was converted to another type",
     r.CAUSE_EXPLICIT: "it, or its topic, was deleted",
-    None: "unknown: the log no longer has what was removed",
+    None: "unknown: the log does not tell",
 }
 
 
 @declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
 @group_arguments
+@option(
+    "--rules",
+    None,
+    "The generation of the brokers that removed what is gone; auto: that of today's, as far back "
+    "as records allow; 2.4@0,4.1@TIME: upgraded at TIME.",
+    type=RuleNames(["auto", *r.RULE_SETS]),
+    default="auto",
+)
 @cluster_options()
-def command(settings: Settings, output: Output, selection: Selection) -> None:
+def command(
+    settings: Settings, output: Output, selection: Selection, rules: str | RulePhases
+) -> None:
     """Show why a group is as it is, and what to do next.
 
     Who is a member and holds which topic; why the group can't be deleted or reset; what expires
     when, by which rule, and what would change that; what the broker has removed, and why, also of
     groups that are gone; and which ACL is missing.
     """
+    then = rule_sets_over_time(rules)
     with open_session(settings) as session:
         groups = choose_in_order(session, output, selection, EXPLAIN)
         output.page()
         connection = fix_connection(settings)
         for number, group in enumerate(groups):
             with looking(output, session):
-                found = session.run(explain_group(session.cluster, group, now_ms()))
+                found = session.run(explain_group(session.cluster, group, now_ms(), then))
             undo = removed_by(found, journal_folder(), session.cluster_id)
             following = partial(next_commands, found, connection, undo)
             output.text("\n" if number else "", end="")

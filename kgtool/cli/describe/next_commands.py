@@ -16,7 +16,7 @@ from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
-from kgtool.retention.audit import Removal
+from kgtool.retention.writes import Removal
 
 Quote = Callable[[str], str]
 

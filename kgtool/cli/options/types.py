@@ -18,6 +18,7 @@ from kgtool.cli.app.nearest import did_you_mean
 from kgtool.errors import UsageError
 from kgtool.json_rows import LONGEST_NAME
 from kgtool.model import TopicSpec
+from kgtool.retention.phases import is_over_time, rule_phases
 
 Param: TypeAlias = click.Parameter | None
 Ctx: TypeAlias = click.Context | None
@@ -86,6 +87,16 @@ class OneOf(click.Choice):  # type: ignore[type-arg,unused-ignore]
         if option == "--output" and ("/" in str(value) or "." in str(value)):
             near = ": a file is --out FILE, or > FILE."
         raise UsageError(f"{option} takes {self._listed}, not '{value}'{near or '.'}")
+
+
+class RuleNames(OneOf):
+    """A name of rules, or several over time (``retention.phases``)."""
+
+    def convert(self, value: Any, param: Param, ctx: Ctx) -> Any:
+        """Return the name or the phases; UsageError for others."""
+        if isinstance(value, str) and is_over_time(value):
+            return rule_phases(value, time.time_ns() // 1_000_000)
+        return value if isinstance(value, tuple) else super().convert(value, param, ctx)
 
 
 def number(least: int, most: int | None = None) -> Parsed:

@@ -19,7 +19,13 @@ from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import TopicPartition
 from kgtool.queries.cluster.broker_configs import TOPIC as TOPIC_RESOURCE
 from kgtool.queries.cluster.broker_configs import configs_of
-from kgtool.queries.cluster.broker_rules import MINUTE_MS, RETENTION, BrokerRules, rules_of
+from kgtool.queries.cluster.broker_rules import (
+    INTERVAL,
+    MINUTE_MS,
+    RETENTION,
+    BrokerRules,
+    rules_of,
+)
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.expiry import USUAL_RETENTION_MS, denied_log
@@ -28,9 +34,11 @@ from kgtool.queries.log.removals import GroupRecords
 from kgtool.queries.log.scan import scan
 from kgtool.records.batch import batches, read_records
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
-from kgtool.retention.audit import Removal, audit
+from kgtool.retention.doubts import INTERVAL_MS
 from kgtool.retention.history import Entry, History
 from kgtool.retention.rules import RULE_ORPHAN, RULES_4_1, RuleSet, rules_for_broker
+from kgtool.retention.writes import Removal
+from kgtool.retention.written_by import Written, likely_rules
 
 _CONFIGS = ("segment.ms", "segment.bytes", "min.cleanable.dirty.ratio", "delete.retention.ms")
 """Of ``__consumer_offsets``: what may already be compacted."""
@@ -73,14 +81,22 @@ GoneGroups = Mapping[str, "GoneGroup | KgError"]
 
 
 def find_gone(
-    entries: Sequence[Entry], before: Sequence[Entry] | None, rules: RuleSet, retention_ms: int
+    whole: GroupRecords,
+    before: Sequence[Entry] | None,
+    rules: RuleSet,
+    retention_ms: int,
+    *,
+    interval_ms: int = INTERVAL_MS,
+    begin: int = 0,
 ) -> dict[str, dict[TopicPartition, GoneOffset]]:
     """Return by group the offsets that are gone; with ``before``, those that stood at its end.
 
-    :param entries: the records of one log partition.
+    :param whole: the records of one log partition, which begins at the offset ``begin``.
     :param before: those of them that were written up to a moment.
     """
-    removals = [row for row in audit(entries, rules, retention_ms) if row.topic is not None]
+    entries = whole.entries()
+    removed = whole.removals(rules, retention_ms, interval_ms, begin=begin)
+    removals = [row for row in removed if row.topic is not None]
     history = History(rules, retention_ms)
     for entry in entries if before is None else before:
         history.feed(entry)
@@ -143,10 +159,20 @@ class _Readers:
 
         return feed
 
-    def result(self, number: int, rules: RuleSet, retention_ms: int) -> dict[str, GoneGroup]:
+    def kinds(self, number: int) -> list[Written]:
+        return self._all[number][1].kinds
+
+    def result(self, number: int, broker: BrokerRules, begin: int) -> dict[str, GoneGroup]:
         groups, whole, part = self._all[number]
         before = None if part is None else part.entries()
-        gone = find_gone(whole.entries(), before, rules, retention_ms)
+        gone = find_gone(
+            whole,
+            before,
+            broker.rules,
+            broker.retention_ms or USUAL_RETENTION_MS,
+            interval_ms=broker.interval_ms or INTERVAL_MS,
+            begin=begin,
+        )
         return {
             name: GoneGroup(number, name in whole.seen, gone.get(name, {}), whole.first)
             for name in groups
@@ -178,11 +204,10 @@ def read_gone(
             found.update(dict.fromkeys(own, _denied(part)))
             continue
         broker = known.get(node) if isinstance(node := located[own[0]], int) else None
-        rules, retention_ms = RULES_4_1, USUAL_RETENTION_MS
-        if isinstance(broker, BrokerRules):
-            rules, retention_ms = broker.rules, broker.retention_ms or retention_ms
+        if not isinstance(broker, BrokerRules):
+            broker = BrokerRules(likely_rules(readers.kinds(number)) or RULES_4_1, (0, 0))
         try:
-            found.update(readers.result(number, rules, retention_ms))
+            found.update(readers.result(number, broker, part.begin))
         except KgError as error:
             found.update(dict.fromkeys(own, error))
     return {name: found[name] for name in groups}
@@ -267,19 +292,24 @@ class LogFiles:
 
         :raises KgError: a segment can't be read.
         """
-        rules, retention_ms = self._rules()
+        rules, retention_ms, interval_ms = self._rules()
         count = self._count()
         found: dict[str, GoneGroup] = {}
+        readers, begins = _Readers(at_ms), dict[int, int]()
         for number in sorted(self._segments):
             own = [g for g in groups if count is None or offsets_partition(g, count) == number]
             if not own:
                 continue
-            readers = _Readers(at_ms)
             feed = readers.add(number, own)
+            begins[number] = min(self._segments[number])[0]
             for _, file in sorted(self._segments[number]):
                 for data in _pieces(file):
                     feed(data)
-            for name, gone in readers.result(number, rules, retention_ms).items():
+        kinds = [kind for number in begins for kind in readers.kinds(number)]
+        rules = rules or likely_rules(kinds) or RULES_4_1
+        broker = BrokerRules(rules, (0, 0), retention_ms, interval_ms)
+        for number, begin in begins.items():
+            for name, gone in readers.result(number, broker, begin).items():
                 if gone.seen or name not in found:
                     found[name] = gone
         return {name: found.get(name, GoneGroup(-1, False, {}, None)) for name in groups}
@@ -304,16 +334,21 @@ class LogFiles:
         topics = [t for t in self._manifest.get("topics", []) if t.get("name") == TOPIC]
         return len(topics[0]["partitions"]) if topics else None
 
-    def _rules(self) -> tuple[RuleSet, int]:
+    def _rules(self) -> tuple[RuleSet | None, int, int | None]:
+        """Rules, retention and interval by cluster.json; None: it does not tell."""
         brokers = self._manifest.get("brokers", [])
         versions = [b["version"] for b in brokers if isinstance(b.get("version"), str)]
-        minutes = str(self._manifest.get("configs", {}).get(RETENTION) or "")
+        configs = self._manifest.get("configs", {})
+        minutes, interval = (str(configs.get(name) or "") for name in (RETENTION, INTERVAL))
         retention_ms = int(minutes) * MINUTE_MS if minutes.isdecimal() else USUAL_RETENTION_MS
-        if not versions:
-            return RULES_4_1, retention_ms
-        version = tuple(int(part) for part in versions[0].split(".") if part.isdecimal())
-        is_new = self._manifest.get("coordinator") == "new"
-        return rules_for_broker(version, new_coordinator=is_new), retention_ms
+        times = retention_ms, int(interval) if interval.isdecimal() else None
+        split = [tuple(int(each) for each in v.split(".") if each.isdecimal()) for v in versions]
+        coordinator = self._manifest.get("coordinator")
+        if not split:
+            return None, *times
+        if coordinator not in ("new", "classic") and (3, 7) <= min(split)[:2] < (4, 0):
+            return None, *times
+        return rules_for_broker(min(split), new_coordinator=coordinator == "new"), *times
 
 
 def _pieces(file: Path) -> Iterator[bytes]:

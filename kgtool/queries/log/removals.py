@@ -14,15 +14,23 @@ from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.scan import SEARCHED_GROUPS, scan
+from kgtool.queries.log.seen_batches import SeenBatches
 from kgtool.records import Record
-from kgtool.records.batch import Batch, RawRecord, batches_containing, read_header, read_records
+from kgtool.records.batch import Batch, RawRecord, batches_containing, read_records
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
-from kgtool.retention.audit import Removal, audit
-from kgtool.retention.doubts import INTERVAL_MS
+from kgtool.retention import rules as r
+from kgtool.retention.audit import audit
+from kgtool.retention.doubts import INTERVAL_MS, Seen
 from kgtool.retention.groups import classic_snapshot
 from kgtool.retention.history import Entry, History, LiveOffset, read_entry
+from kgtool.retention.part_of_log import Own, Part
+from kgtool.retention.phases import RulePhases
 from kgtool.retention.rules import GroupSnapshot, RuleSet
+from kgtool.retention.writes import Removal
+from kgtool.retention.written_by import Written
 
+OTHERS = 20_000
+"""So many records of other groups are kept: what was removed with theirs tells of checks."""
 _IRRELEVANT = (4, 6, 7, 8, 9, 12, 13, 14, 15, 20, 21, 22)
 """Record types, like assignments, on which no expiry depends."""
 
@@ -42,32 +50,32 @@ class GroupPast(NamedTuple):
 def group_past(
     cluster: Cluster,
     group: str,
-    rules: RuleSet,
+    rules: RuleSet | RulePhases,
     retention_ms: int,
     begin_ms: int | None,
     interval_ms: int = INTERVAL_MS,
 ) -> Operation[GroupPast | KgError]:
     """Read a group's records and explain what was removed.
 
-    :param begin_ms: read from there on only; what was committed before has no known cause.
+    :param rules: of the brokers now, unless a record proves that others were there before; or
+        those over time.
+    :param begin_ms: read from there on first, and from the beginning where that does not tell.
     """
     info = yield from fetch_topic(cluster, TOPIC)
     if info.error is not None:
         return info.error
     number = offsets_partition(group, len(info.leaders))
-    reader = GroupRecords([group], number)
-    part = (yield from scan(cluster, {number: reader.feed}, begin_ms))[number]
-    if isinstance(part, KgError):
-        return part
-    entries = reader.entries()
-    history = History(rules, retention_ms)
-    for entry in entries:
-        history.feed(entry)
-    return GroupPast(
-        [row for row in audit(entries, rules, retention_ms, interval_ms) if row.group == group],
-        [live for live in history.live() if live.key.group == group],
-        part.before_ms,
-    )
+    for since_ms in dict.fromkeys((begin_ms, None)):
+        reader = GroupRecords([group], number, others=OTHERS)
+        part = (yield from scan(cluster, {number: reader.feed}, since_ms))[number]
+        if isinstance(part, KgError):
+            return part
+        removed = reader.removals(rules, retention_ms, interval_ms, begin=part.begin)
+        own = [row for row in removed if row.group == group]
+        past = GroupPast(own, reader.left(rules, retention_ms), part.before_ms)
+        if part.before_ms is None or all(row.cause is not None for row in own):
+            break
+    return past
 
 
 class GroupRecords:
@@ -79,11 +87,20 @@ class GroupRecords:
     group has and lost, not by how often it commits or rebalances.
 
     :param until_ms: what was written later is left out.
+
+    :param others: so many records of other groups are read, too; if there are more, none is kept.
     """
 
-    def __init__(self, groups: Iterable[str], partition: int, until_ms: int | None = None) -> None:
+    def __init__(
+        self, groups: Iterable[str], partition: int, until_ms: int | None = None, *, others: int = 0
+    ) -> None:
         self._names = {_text(group): group for group in groups}
         self._needles = [*self._names] if len(self._names) <= SEARCHED_GROUPS else []
+        self._others, self._has_others = others, others > 0
+        self._batches = SeenBatches(partition)
+        self._own: dict[bytes, Own] = {}
+        self._alive: set[bytes] = set()
+        """Groups with a record of their own: the first makes them known, whatever its type."""
         self._partition = partition
         self._until_ms = until_ms
         self._kept: dict[int, Entry] = {}
@@ -98,24 +115,70 @@ class GroupRecords:
         """Records that show that another coordinator has loaded the partition."""
         self.seen: set[str] = set()
         """The groups that have any record."""
-        self.first: tuple[int, int] | None = None
+
+    @property
+    def kinds(self) -> list[Written]:
+        """The kinds of records that were read."""
+        return self._batches.kinds
+
+    @property
+    def first(self) -> tuple[int, int] | None:
         """Offset and time of the first batch; None: there is none."""
+        return self._batches.first
 
     def feed(self, data: bytes) -> None:
         """Read whole batches, in the order of the log; what was read already is skipped."""
         self._data = data
-        if self.first is None and (head := read_header(data, 0)) is not None:
-            self.first = (head.base_offset, head.base_timestamp_ms)
-        for batch in batches_containing(data, self._needles):
+        self._batches.feed(data)
+        for batch in batches_containing(data, [] if self._has_others else self._needles):
             if batch.base_offset < self._next:
                 continue
             self._next = batch.last_offset + 1
             for record in read_records(data, batch):
+                if not batch.is_control:
+                    self._batches.note(record)
                 self._take(batch, record)
 
     def entries(self) -> list[Entry]:
-        """Return what was kept, in the order of the log."""
-        return [self._kept[offset] for offset in sorted(self._kept)]
+        """Return what was kept, in the order of the log, and where a coordinator loaded it."""
+        until_ms = r.MAX_TIMESTAMP_MS if self._until_ms is None else self._until_ms
+        moves = {each.offset: each for each in self._batches.moves if each.timestamp_ms <= until_ms}
+        return [entry for _, entry in sorted({**moves, **self._kept}.items())]
+
+    def removals(
+        self,
+        rules: RuleSet | RulePhases,
+        retention_ms: int,
+        interval_ms: int = INTERVAL_MS,
+        *,
+        begin: int = 0,
+    ) -> list[Removal]:
+        """Return what was removed of all groups kept, with causes as far as this tells.
+
+        :param rules: as for ``group_past``.
+
+        :param begin: the offset where the log, or what was read of it, begins.
+        """
+        first = 0 if self.first is None else self.first[0]
+        own = {name[2:].decode("utf-8", "surrogateescape"): has for name, has in self._own.items()}
+        part = Part(
+            is_headless=begin > 0,
+            is_complete=self._batches.is_gapless and not first,
+            seen=Seen.PARTITION if self._has_others else Seen.GROUP,
+            own=own,
+            older_until_ms=self._batches.older_until_ms(rules)
+            if isinstance(rules, RuleSet)
+            else None,
+        )
+        return audit(self.entries(), rules, retention_ms, interval_ms, part)
+
+    def left(self, rules: RuleSet | RulePhases, retention_ms: int) -> list[LiveOffset]:
+        """Return what the groups asked for have that was not removed."""
+        history = History(rules if isinstance(rules, RuleSet) else rules[-1][1], retention_ms)
+        for entry in self.entries():
+            history.feed(entry)
+        names = set(self._names.values())
+        return [live for live in history.live() if live.key.group in names]
 
     def _take(self, batch: Batch, record: RawRecord) -> None:
         key = record.key or b""
@@ -127,20 +190,46 @@ class GroupRecords:
             return
         number = int.from_bytes(key[:2], "big")
         name = key[2 : 4 + int.from_bytes(key[2:4], "big")]
-        if name not in self._names:
+        if name in self._names:
+            self.seen.add(self._names[name])
+        elif not self._takes_others():
             return
-        self.seen.add(self._names[name])
-        if number not in _IRRELEVANT:
-            if number in OFFSET_TYPES:
-                self._drop_replaced(batch, record, key[2:])
-            self._keep(batch, record)
-            if record.value is None:
-                self._repeated.pop(name, None)
-            if record.value is None and number in GROUP_TYPES:
-                # What the group had decides whether its removal was a check's.
-                self._newest = {k: v for k, v in self._newest.items() if not k.startswith(name)}
-            if number == GROUP_METADATA:
-                self._drop_repeated(record.offset, name)
+        if number in OFFSET_TYPES:
+            self._drop_replaced(batch, record, key[2:])
+        else:
+            own = self._own.get(name, Own())
+            at_ms = own.new_ms if number == GROUP_METADATA else record.timestamp_ms
+            self._own[name] = Own(record.offset, max(own.new_ms, at_ms))
+        is_own = record.value is not None and number not in OFFSET_TYPES
+        is_first = is_own and name not in self._alive
+        if is_first:
+            self._alive.add(name)
+        elif record.value is None and number in GROUP_TYPES:
+            self._alive.discard(name)
+        if is_first or number not in _IRRELEVANT:
+            self._keep_last(batch, record, number, name)
+
+    def _keep_last(self, batch: Batch, record: RawRecord, number: int, name: bytes) -> None:
+        """Keep a record, and of what it repeats the last one."""
+        self._keep(batch, record)
+        if record.value is None:
+            self._repeated.pop(name, None)
+        if record.value is None and number in GROUP_TYPES:
+            # What the group had decides whether its removal was a check's.
+            self._newest = {k: v for k, v in self._newest.items() if not k.startswith(name)}
+        if number == GROUP_METADATA:
+            self._drop_repeated(record.offset, name)
+
+    def _takes_others(self) -> bool:
+        """Whether records of other groups are read still; from then on that they are not, none."""
+        if self._has_others and not self._others:
+            self._has_others = False
+            names = set(self._names.values())
+            for offset, entry in [*self._kept.items()]:
+                if isinstance(entry.record, Record) and entry.record.key.group not in names:
+                    del self._kept[offset]
+        self._others -= 1
+        return self._has_others
 
     def _keep(self, batch: Batch, record: RawRecord) -> None:
         if batch.leader_epoch(self._data) > self._epoch:

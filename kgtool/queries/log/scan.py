@@ -295,10 +295,12 @@ class GroupLog:
 
 
 class ScannedPart(NamedTuple):
-    """What was read of a partition: up to which offset, and since when (None: all of it)."""
+    """What was read of a partition: up to which offset, since when (None: all of it), and from
+    which offset on."""
 
     end: int
     before_ms: int | None
+    begin: int = 0
 
 
 def scan(
@@ -332,7 +334,8 @@ def scan(
         elif since_ms is not None and end - start > small:
             begin = log.at_time.offset if log.at_time is not None else end
         ranges[partition] = Range(min(max(begin, start), end), end)
-        found[number] = ScannedPart(end, None if begin <= start else since_ms)
+        since = None if begin <= start else since_ms
+        found[number] = ScannedPart(end, since, ranges[partition].start)
 
     def take(partition: TopicPartition, _offset: int, data: bytes) -> None:
         number = partition.partition

@@ -1,0 +1,209 @@
+"""What ``explain`` says of a removal, and what ``analyze`` makes of the same log, is the same.
+
+T14. Random logs, whole, with a head that is cut off, compacted, with coordinators that move, and
+with retentions that changed: explain, which keeps the records of one group of one log partition,
+may say less than analyze, which reads all, never something else. Kind: two readers of one log that
+differ in what they know. Siblings: recover, whose rows have causes too; --rules over time; a log
+that older brokers began.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find_inputs
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis
+from kgtool.queries.log.removals import GroupRecords
+from kgtool.records.batch import batches
+from kgtool.records.offset_commit import OffsetCommitValue
+from kgtool.retention import rules as r
+from kgtool.retention.phases import RulePhases, rule_phases
+from tests.analysis.test_lives import write
+from tests.analysis.test_unknown import Line, Rest, head, lines, superseded, write_lines
+from tests.retention.logs import Log
+from tests.support.tables import rows_of, shown
+
+R, INTERVAL_MS, T0 = 60_000, 5_000, 1_700_000_000_000
+SETS: dict[str, tuple[str, RulePhases]] = {
+    "pre-2.1": ("pre-2.1", ((0, r.RULES_PRE_2_1),)),
+    "2.3": ("2.1", ((0, r.RULES_2_3),)),
+    "2.5": ("2.4", ((0, r.RULES_2_5),)),
+    "2.4": ("2.4", ((0, r.RULES_2_4),)),
+    "3.7-new": ("3.7-new", ((0, r.RULES_3_7_NEW),)),
+    "4.1": ("4.1", ((0, r.RULES_4_1),)),
+    "2.1 to 2.4": ("2.1", rule_phases("2.1@0,2.4@1700000300000", 0)),
+    "2.4 to 4.1": ("4.1", rule_phases("2.4@0,4.1@1700000300000", 0)),
+}
+Take = Callable[[list[Line], random.Random], Rest]
+Row = tuple[Any, ...]
+
+
+def whole(rows: list[Line], _: random.Random) -> Rest:
+    return Rest(rows)
+
+
+def with_epochs(data: bytes, rng: random.Random) -> bytes:
+    """The same batches, some of them after a new leader was elected."""
+    found, epoch = bytearray(data), 0
+    for batch in batches(data):
+        epoch += rng.random() < 0.03
+        at = batch.start - 61 + 12
+        found[at : at + 4] = epoch.to_bytes(4, "big")
+    return bytes(found)
+
+
+def analyzed(folder: Path, rules: RulePhases) -> dict[str, list[Row]]:
+    basis = broker_settings.settings_from(None, "auto", R, INTERVAL_MS)
+    basis = basis._replace(
+        rules=rules[-1][1], rules_given=True, rule_changes=rules if len(rules) > 1 else ()
+    )
+    found: dict[str, list[Row]] = defaultdict(list)
+    analysis = Analysis(LocalEngine(1), find_inputs([str(folder)]).files, basis)
+    for row in rows_of(analysis, "removals"):
+        found[row.group].append(tuple(row))
+    return found
+
+
+def explained(
+    data: bytes, group: str, rules: RulePhases | r.RuleSet, begin: int, others: int
+) -> list[Row]:
+    reader = GroupRecords([group], 0, others=others)
+    reader.feed(data)
+    rows = reader.removals(rules, R, INTERVAL_MS, begin=begin)
+    return [shown(row) for row in rows if row.group == group]
+
+
+def contradictions(said: list[Row], by_analysis: list[Row]) -> Iterator[str]:
+    """Where explain says something that analyze does not."""
+    order = sorted(said, key=str), sorted(by_analysis, key=str)
+    keys = ([(*row[:4], *row[7:9]) for row in rows] for rows in order)
+    left, right = map(sorted, (map(str, each) for each in keys))
+    if left != right:
+        yield f"other rows: {order}"
+        return
+    for key in set(left):
+        mine, theirs = (
+            [row for row in rows if str((*row[:4], *row[7:9])) == key] for rows in order
+        )
+        for one, other in zip(mine, theirs, strict=True):
+            for at, name in ((4, "cause"), (5, "expires_at_ms"), (6, "latency_ms"), (9, "rule")):
+                if one[4] is not None and one[at] != other[at]:
+                    yield f"{name}: {one} is {other}"
+            if one[4] is None and one[5] not in (None, other[5]):
+                yield f"date without a cause: {one} is {other}"
+
+
+def check(folder: Path, rest: Rest, rules: RulePhases, rng: random.Random, others: int) -> int:
+    """How many removals were compared."""
+    write_lines(folder, rest)
+    segments = {}
+    for path in sorted(folder.rglob("*.log")):
+        path.write_bytes(with_epochs(path.read_bytes(), rng))
+        segments[int(re.findall(r"__consumer_offsets-(\d+)", str(path))[-1])] = path
+    found, count = analyzed(folder, rules), 0
+    for group, theirs in found.items():
+        number = int(group[1])
+        begin = rest.bases.get(number, 0)
+        said = explained(segments[number].read_bytes(), group, rules, begin, others)
+        wrong = list(contradictions(said, theirs))
+        assert not wrong, "\n".join(wrong)
+        count += len(theirs)
+    return count
+
+
+@pytest.mark.parametrize("take", [whole, head, superseded], ids=lambda take: take.__name__)
+@pytest.mark.parametrize("name", SETS)
+def test_explain_says_less_never_something_else(name: str, take: Take, tmp_path: Path) -> None:
+    author, rules = SETS[name]
+    rng = random.Random(f"{name} {take.__name__}")
+    for others in (0, 200):
+        rows = lines(rng, author, quiet=take is not whole)
+        check(tmp_path / str(others), take(rows, rng), rules, rng, others)
+
+
+# --- what one group alone does not tell ----------------------------------------------------------
+
+
+def both(
+    log: Log, group: str, rules: r.RuleSet, folder: Path, others: int, *, given: bool = True
+) -> tuple[list[str | None], list[str | None]]:
+    """The causes of a group's removals by explain and by analyze."""
+    name = folder / "__consumer_offsets-0"
+    write(name, log.entries, 0, random.Random(1))
+    data = next(name.glob("*.log")).read_bytes()
+    basis = broker_settings.settings_from(None, "auto", R, INTERVAL_MS)
+    basis = basis._replace(rules=rules, rules_given=given)
+    analysis = Analysis(LocalEngine(1), find_inputs([str(folder)]).files, basis)
+    theirs = [row.cause for row in rows_of(analysis, "removals") if row.group == group]
+    said = explained(data, group, ((0, rules),) if given else rules, 0, others)
+    return [row[4] for row in said], theirs
+
+
+@pytest.mark.parametrize(
+    ("others", "out_of_phase", "said"),
+    [
+        (0, False, None),
+        (0, True, None),
+        (9, False, r.CAUSE_EXPIRED),
+        (9, True, None),
+        (1, True, None),
+    ],
+)
+def test_the_phase_of_checks_is_told_by_other_groups(
+    others: int, out_of_phase: bool, said: str | None, tmp_path: Path
+) -> None:
+    """KAFKA-13636: a removal shortly before a generation is the rebalance's, unless the checks were
+    at other times, which the removals of other groups show."""
+    log = Log()
+    log.commit(T0, cts=T0)
+    log.classic(T0 + 50_000, cst=T0 + 50_000)
+    if out_of_phase:
+        log.commit(T0 + 51_000, "t2", cts=T0 + 3_000, group="o")
+        log.forget(T0 + 63_333, "t2", group="o")
+    log.forget(T0 + 70_000)
+    log.classic(T0 + 72_000, [["t2"]], cst=T0 + 70_000, generation=2)
+    mine, theirs = both(log, "g", r.RULES_2_6, tmp_path, others)
+    assert mine == [said]
+    assert theirs == [None if out_of_phase else r.CAUSE_EXPIRED]
+
+
+def test_a_retention_that_was_raised_is_no_deletion(tmp_path: Path) -> None:
+    """Somebody raised the retention after offsets had expired, and asks why they went."""
+    log = Log()
+    for at in range(12):
+        group = f"g{at % 3}"
+        log.commit(T0 + at, "t1", at, cts=T0 + at * 2_500, group=group)
+    for at in range(12):
+        group = f"g{at % 3}"
+        log.forget(T0 + 70_000 + at * 2_500, "t1", at, group=group)
+    name = tmp_path / "__consumer_offsets-0"
+    write(name, log.entries, 0, random.Random(1))
+    reader = GroupRecords(["g0"], 0, others=99)
+    reader.feed(next(name.glob("*.log")).read_bytes())
+    rows = reader.removals(((0, r.RULES_4_1),), 7 * 86_400_000, INTERVAL_MS)
+    assert {row.cause for row in rows if row.group == "g0"} == {None}
+    basis = broker_settings.settings_from(None, "4.1", 7 * 86_400_000, INTERVAL_MS)
+    analysis = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
+    assert {row.cause for row in rows_of(analysis, "removals")} == {None}
+
+
+def test_what_older_brokers_removed_is_not_judged_by_todays_rules(tmp_path: Path) -> None:
+    log = Log()
+    log.commit(T0, cts=T0)
+    log.forget(T0 + 70_000)
+    log.commit(T0 + 80_000, "t2", group="o")
+    value = OffsetCommitValue(offset=1, commit_timestamp=T0 + 90_000, topic_id=UUID(int=1))
+    log.append(T0 + 90_000, 1, 4, value, topic="t2", partition=1)
+    log.forget(T0 + 160_000, "t2", 1)
+    mine, theirs = both(log, "g", r.RULES_4_1, tmp_path, 0, given=False)
+    assert mine == theirs == [None, r.CAUSE_EXPIRED]
