@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgtool.cli.analyze.fail_on import FailCondition
 
 if TYPE_CHECKING:
-    from kgtool.analysis.input.broker_settings import RetentionPhases, RulePhases
+    from kgtool.analysis.input.broker_settings import RetentionPhases
+    from kgtool.retention.phases import RulePhases
 
 
 class AnalyzeOptions(NamedTuple):

@@ -18,7 +18,6 @@ from kgtool.cli.app.nearest import did_you_mean
 from kgtool.errors import UsageError
 from kgtool.json_rows import LONGEST_NAME
 from kgtool.model import TopicSpec
-from kgtool.retention.phases import is_over_time, rule_phases
 
 Param: TypeAlias = click.Parameter | None
 Ctx: TypeAlias = click.Context | None
@@ -94,6 +93,8 @@ class RuleNames(OneOf):
 
     def convert(self, value: Any, param: Param, ctx: Ctx) -> Any:
         """Return the name or the phases; UsageError for others."""
+        from kgtool.retention.phases import is_over_time, rule_phases
+
         if isinstance(value, str) and is_over_time(value):
             return rule_phases(value, time.time_ns() // 1_000_000)
         return value if isinstance(value, tuple) else super().convert(value, param, ctx)
