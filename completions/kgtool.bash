@@ -322,7 +322,7 @@ _kgtool_kind() {
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
-        -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name" ;;
+        -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml name wide" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted unknown-to-coordinator offsets-not-cleaned offsets-segments offsets-growth offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start at-risk uncommitted pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;

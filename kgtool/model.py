@@ -28,6 +28,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}:{self.partition}"
 
 
+_MOST_PARTITIONS = 200_000
+"""Of one range: more than any cluster has."""
+
+
 class TopicSpec(NamedTuple):
     """A topic and some of its partitions (None: all of them), as in ``--topic``."""
 
@@ -40,12 +44,13 @@ class TopicSpec(NamedTuple):
         return self.topic + numbers
 
     @classmethod
-    def parse(cls, text: str) -> TopicSpec:
+    def parse(cls, text: str, *, ranges: bool = True) -> TopicSpec:
         """Read ``t`` or ``t:0,1`` as ``ConsumerGroupCommand.parseTopicsWithPartitions`` does.
 
-        >>> TopicSpec.parse("orders:1,0,1")
-        TopicSpec(topic='orders', partitions=(1, 0))
+        >>> TopicSpec.parse("orders:1,0,1"), TopicSpec.parse("orders:0-2").partitions
+        (TopicSpec(topic='orders', partitions=(1, 0)), (0, 1, 2))
 
+        :param ranges: read ``t:0-2`` too, which Kafka's tool refuses.
         :raises UsageError: it is not one, in the words of Kafka's tool.
         """
         topic, colon, rest = text.partition(":")
@@ -54,10 +59,17 @@ class TopicSpec(NamedTuple):
         if not colon:
             return cls(topic)
         words = [word.strip() for word in (rest.rstrip(",") or rest).split(",")]
+        found: list[int] = []
         for word in words:
-            if not (word.isascii() and word.isdigit() and int(word) < 2**31):
+            first, dash, last = word.partition("-") if ranges else (word, "", "")
+            ends = [first, last] if dash else [first]
+            if not all(end.isascii() and end.isdigit() and int(end) < 2**31 for end in ends):
                 raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
-        return cls(topic, tuple(dict.fromkeys(map(int, words))))
+            between = range(int(ends[0]), int(ends[-1]) + 1)
+            if not 0 < len(between) <= _MOST_PARTITIONS:
+                raise UsageError(f"Invalid partitions '{word}' in '{text}': write FIRST-LAST.")
+            found += between
+        return cls(topic, tuple(dict.fromkeys(found)))
 
     def covers(self, topic: str, partition: int) -> bool:
         """Whether it includes a partition."""

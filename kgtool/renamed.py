@@ -9,5 +9,7 @@ OPTIONS = {
     "no-lag": "caught-up",
     "allow-blind": "skip-activity-check",
     "wrote": "retention-was",
+    "shift": "shift-by",
+    "sort-by": "sort",
 }
 """Names without dashes, where a command has no option of its own that is called so."""

@@ -60,7 +60,7 @@ _DURATION = re.compile(
 
 _TIME_EXAMPLES = (
     "Write it like 2023-11-14T22:18:20.000Z, 2023-11-14T23:18+01:00, 1700000300000 (ms since the "
-    "epoch), now-2h30m or 2h30m (before now)."
+    "epoch), now-1d or 2h30m (before now)."
 )
 
 

@@ -41,6 +41,15 @@ def test_every_page_is_in_the_index() -> None:
     assert {path.stem for path in PAGES} - {"index"} <= set(index)
 
 
+@pytest.mark.parametrize("name", ["README.rst", "docs/install.rst"])
+def test_no_line_to_type_has_a_blank_to_fill(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"(?m)::\n\n((?:    .*\n)+)", text)
+    typed = re.sub(r"#.*", "", "".join(blocks))
+    assert "pip install ." in typed and "sandbox up" in typed
+    assert re.findall(r"\b[A-Z]{4,}\b", typed) == []
+
+
 def test_readme_is_one_screen_of_reading() -> None:
     text = (ROOT / "README.rst").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 160

@@ -116,6 +116,7 @@ def duration(ms: int) -> str:
 
 _LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown", "max_lag"}
 _LARGEST_FIRST |= {"in_per_s", "out_per_s", "eta_ms"}
+_WAYS = ("asc", "desc")
 
 
 def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]:
@@ -149,11 +150,16 @@ class Order(NamedTuple):
 
 
 def parse_order(text: str, known: Sequence[Column]) -> Order:
-    """Read ``lag`` or ``-lag``; UsageError for an unknown column."""
-    name = text.strip().removeprefix("-")
+    """Read ``lag``, ``-lag``, ``lag:desc`` or ``lag:asc``; UsageError for an unknown column."""
+    name, _, way = text.strip().removeprefix("-").partition(":")
     if "," in name:
         raise UsageError("--sort takes one column.")
-    return Order(parse(name, known, "--sort")[0], name != text.strip())
+    if way.lower() not in ("", *_WAYS):
+        raise UsageError(f"--sort takes COLUMN, -COLUMN, COLUMN:asc or COLUMN:desc, not '{text}'.")
+    column = parse(name, known, "--sort")[0]
+    is_first = text.strip().startswith("-")
+    is_other = bool(way) and (way.lower() == "desc") != (column.key in _LARGEST_FIRST)
+    return Order(column, is_first != is_other)
 
 
 def sort(rows: Iterable[R], by: Order) -> list[R]:

@@ -13,8 +13,11 @@ import pytest
 from kgtool.cli.app.argv import MAYBE, YES, scan, spell_out
 from kgtool.cli.app.root import without_noun
 from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.output.output import Output
+from kgtool.columns import parse_order, sort
+from kgtool.columns.groups import BY_GROUP
 from kgtool.errors import UsageError
-from kgtool.model import GroupListing, Listing
+from kgtool.model import GroupListing, Listing, TopicSpec
 from kgtool.timespec import time_ms
 from tests.cli.run import call
 
@@ -30,6 +33,8 @@ from tests.cli.run import call
         ("--context group group ls", "--context group ls"),
         ("group -b h:1 delete g", "--bootstrap-server h:1 delete g"),
         ("describe group g", "describe group g"),
+        ("consumer-groups list", "list"),
+        ("consumer-group describe g", "describe g"),
     ],
 )
 def test_a_noun_before_the_command(typed: str, meant: str) -> None:
@@ -70,10 +75,13 @@ def test_a_noun_before_the_names_is_a_group_only_if_there_is_one() -> None:
         (["--all", "-A"], ["--all-groups", "--all-groups"]),
         (["--sort", "-lag"], ["--sort", "-lag"]),
         (["--committed"], ["--read-committed"]),
+        (["--shift", "-10"], ["--shift-by", "-10"]),
+        (["-shift-by", "-10"], ["--shift-by", "-10"]),
     ],
 )
 def test_values_left_out_and_other_names(typed: list[str], spelled: list[str]) -> None:
     known = {"watch": MAYBE, "all-groups": "no", "sort": YES, "read-committed": "no"}
+    known |= {"shift-by": YES}
     assert spell_out(typed, known) == spelled
 
 
@@ -100,6 +108,17 @@ def test_a_duration_is_a_time_before_now() -> None:
         (["list", "--limit", "0"], "--limit takes a whole number from 1 on, not '0'"),
         (["list", "--sort", "group,state"], "--sort takes one column."),
         (["list", "--timeout", "5"], "a bare number is ms: --timeout 5s is 5 seconds."),
+        (["list", "-w"], "No such option '-w': this command has no --watch."),
+        (["list", "--topic", "t"], "have it."),
+        (["list", "-l"], "(did you mean --limit?)"),
+        (["list", "--sort", "lag:down"], "--sort takes COLUMN, -COLUMN, COLUMN:asc or"),
+        (["reset", "g", "-10"], "'-10': a negative number is the value of --shift-by."),
+        (["lag", "-t", "orders:2-0"], "Invalid partitions '2-0' in 'orders:2-0'"),
+        (["lag", "-t", "orders:0-4294967295"], "Invalid partition"),
+        (["restore", "f", "--as", "new"], "(did you mean --map-group OLD=NEW?)"),
+        (["copy", "a", "b"], "(did you mean backup, then restore --map-group OLD=NEW?)"),
+        (["redo"], "(did you mean undo last"),
+        (["undo"], "kgtool undo --list shows the IDs."),
     ],
 )
 def test_what_is_said(
@@ -138,3 +157,41 @@ def test_parts_of_a_table(
         assert result.out == out
     else:
         assert result.out.split()[:2] == ["a", "Stable"] or result.out.split()[0] == "a"
+
+
+@pytest.mark.parametrize(
+    ("typed", "key", "is_largest_first"),
+    [
+        ("lag", "lag", True),
+        ("-lag", "lag", False),
+        ("lag:desc", "lag", True),
+        ("LAG:ASC", "lag", False),
+        ("group", "group", False),
+        ("group:desc", "group", True),
+    ],
+)
+def test_the_way_of_an_order(typed: str, key: str, is_largest_first: bool) -> None:
+    order = parse_order(typed, BY_GROUP)
+    rows = [{"group": "a", "lag": 1}, {"group": "b", "lag": 2}]
+    found = [row[key] for row in sort(rows, order)]
+    assert found == sorted(found, reverse=is_largest_first) and order.column.key == key
+
+
+def test_a_range_of_partitions_is_kgtools_own(
+    unreachable: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert TopicSpec.parse("t:0-2,5,1").partitions == (0, 1, 2, 5)
+    refused = call(
+        capsys, "-b", "h:1", "--reset-offsets", "--group", "g", "--topic", "t:0-2", "--to-latest"
+    )
+    assert refused.status == 2 and "Invalid partition '0-2' specified in topic arg" in refused.err
+
+
+def test_wide_hides_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Output, "is_terminal", True)
+    assert Output("text").table_width is not None
+    assert Output("wide").is_text and Output("wide").table_width is None
+
+
+def test_help_of_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "A policy (KGTOOL_POLICY" in call(capsys, "help", "policy").out

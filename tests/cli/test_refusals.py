@@ -121,7 +121,7 @@ BOOTSTRAP = ["--bootstrap-server", NOBODY]
         ),
         (
             [*BOOTSTRAP, "--list", "-o", "xml"],
-            "Error: --output takes text, json, ndjson, csv, yaml, name, not 'xml'",
+            "Error: --output takes text, json, ndjson, csv, yaml, name, wide, not 'xml'",
         ),
         ([*BOOTSTRAP, "--list", "--state", ",,"], "Invalid state list ',,'. Valid states are: "),
         (["list", *BOOTSTRAP, "--type", "bad"], "Invalid types list 'bad'. Valid types are: "),

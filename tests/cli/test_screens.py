@@ -189,3 +189,18 @@ def test_many_results_are_failures_and_one_total_on_a_terminal(
     with tables.TableStream(output, columns, folds=True) as table:
         table.add([Row(row, status="would-restore", error=None) for row in rows])
     assert out.getvalue().count("would-restore") == count  # a preview is read row by row
+
+
+def test_members_keep_who_has_what() -> None:
+    row = {
+        "group": "billing",
+        "consumer_id": "billing-1-9152f4ce-2c72-4a9a-95a6-eda4d06a31d3",
+        "host": "/127.0.0.1",
+        "client_id": "billing-1",
+        "partitions": 3,
+        "current_assignment": "orders:0,1,2",
+        "subscribed_topics": ["orders"],
+        "assignor": "range",
+    }
+    kept = [column.header for column in tables.fit(groups.MEMBERS, [row], 80).sizes]
+    assert {"CONSUMER-ID", "CLIENT-ID", "CURRENT-ASSIGNMENT"} <= set(kept)

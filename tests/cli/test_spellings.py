@@ -138,7 +138,7 @@ def test_one_dash_never_makes_another_group(
         (["delete-groups"], "(did you mean delete?)"),
         (["get-offsets"], "kgtool --help lists them"),
         (["list", "--json"], "(did you mean -o json?)"),
-        (["lag", "-y"], "No such option '-y': --help shows the options there are."),
+        (["lag", "-y"], "No such option '-y': this command has no --yes."),
         (
             ["peek", "g", "--before", "x"],
             "--before takes a whole number from 0 to 10,000, not 'x'.",

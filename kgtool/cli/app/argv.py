@@ -42,7 +42,7 @@ WITHOUT_VALUE = {"watch": "5s"}
 _SPAN = re.compile(r"[\dPp][\w.]*", re.ASCII)
 """What may be the value of such an option: anything else is the next word."""
 
-FORMATS = ("text", "json", "ndjson", "csv", "yaml", "name")
+FORMATS = ("text", "json", "ndjson", "csv", "yaml", "name", "wide")
 """The values of ``--output``, the only ones that may follow the letter directly: ``-ojson``."""
 
 REPEATABLE = {"group", "topic", "match", "exclude"}
@@ -182,9 +182,14 @@ def _advice(name: str, known: Mapping[str, str]) -> str:
     """Return the end of the refusal of an unknown option with one dash."""
     from kgtool.cli.app.nearest import did_you_mean, other_option
 
-    if len(name) == 1:
-        return other_option(name, known) or ": --help shows the options there are."
     long = SHORT.get(name[:1], "")
+    if name.isdigit() and "shift-by" in known:
+        return ": a negative number is the value of --shift-by."
+    if len(name) == 1:
+        none = (
+            f": this command has no --{long}." if long else ": --help shows the options there are."
+        )
+        return other_option(name, known) or none
     if long == "output" and (near := did_you_mean(name[1:], FORMATS, shown="-o {}".format)):
         return near
     near = did_you_mean(name, known, shown="--{}".format)

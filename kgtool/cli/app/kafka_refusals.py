@@ -112,7 +112,7 @@ def _check_run(action: str, line: CommandLine) -> None:
     if action in ("delete-offsets", "reset-offsets"):
         for _, value in line.values("topic"):
             try:
-                TopicSpec.parse(value)
+                TopicSpec.parse(value, ranges=False)
             except UsageError as error:
                 raise Refusal(error.message) from error
 

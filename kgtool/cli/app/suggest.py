@@ -53,21 +53,27 @@ def _advice(name: str, options: dict[str, str]) -> str:
     near = did_you_mean(name, long, 0.8, long.__getitem__)
     if near:
         return near
-    having = _commands_with(name)
-    if 0 < len(having) <= _FEW:
-        return f": {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
-    return did_you_mean(name, long, shown=long.__getitem__)
+    return _who_has(name) or did_you_mean(name, long, shown=long.__getitem__)
 
 
-def _commands_with(option: str) -> list[str]:
-    """Return the commands that have an option."""
+def _who_has(option: str) -> str:
+    """Return the end of a refusal that names the commands with an option.
+
+    Of more than a few, those that look and change nothing; empty if those are too many too.
+    """
     from kgtool.cli.app.tree import tree, walk
+    from kgtool.cli.commands import SECTIONS
 
-    return [
+    having = [
         " ".join(each.path)
         for each in walk(tree())
         if each.path and any(f"--{option}" in one.names for one in each.options)
     ]
+    if len(having) > _FEW:
+        having = [name for name in having if name in SECTIONS["Look"]]
+    if not 0 < len(having) <= _FEW:
+        return ""
+    return f": {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
 
 
 def _options(context: click.Context) -> dict[str, str]:

@@ -249,7 +249,7 @@ class Preview:
             output.note(f"{self.deletions} of them did not exist then and are deleted.")
         preview(output, shown(self._shape.columns), self._rows)
         if offsets > len(self._rows):
-            output.note(f"… and {offsets - len(self._rows)} more.")
+            output.note(f"… and {offsets - len(self._rows):,} more.")
         if self._created:
             what = "group does" if self._created == 1 else "groups do"
             output.note(f"{self._created} {what} not exist and will be created.")

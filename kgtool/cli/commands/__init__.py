@@ -61,5 +61,5 @@ ALSO = "Also"
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
 ALIASES = {"ls": "list", "reset": "reset-offsets"}
-NOUNS = ("group", "groups")
+NOUNS = ("group", "groups", "consumer-group", "consumer-groups")
 """May stand before a command: ``group list``, ``groups describe g``; alone they are ``list``."""

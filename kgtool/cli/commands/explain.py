@@ -22,7 +22,7 @@ from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw, fit
 from kgtool.cli.output.terminal import fold
 from kgtool.clock import now_ms
-from kgtool.columns import NAME, Column, duration
+from kgtool.columns import NAME, TEXT, Column, duration
 from kgtool.columns.groups import (
     EXPLAIN,
     EXPLAIN_MEMBER,
@@ -32,7 +32,11 @@ from kgtool.columns.groups import (
 )
 from kgtool.config import Settings
 from kgtool.model import GroupDescription, ItemError, Member
-from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND
+from kgtool.protocol.codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    GROUP_SUBSCRIBED_TO_TOPIC,
+)
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
@@ -284,11 +288,11 @@ def _topics(found: Explanation, width: int | None) -> str:
         Column("topic", "TOPIC", NAME),
         Column("offsets", "OFFSETS"),
         Column("held", "HELD-BY", NAME),
-        Column("delete", "DELETE-OFFSETS", NAME),
+        Column("delete", "DELETE-OFFSETS", TEXT),
     )
     rows = []
     for use in found.topics:
-        verdict = _verdict(use.refusal) if use.offsets else None
+        verdict = _topic_verdict(use.refusal) if use.offsets else None
         rows.append(build_row(use, columns, held=_held(use), delete=verdict))
     return _section("Topics", _table(columns, rows, width))
 
@@ -302,6 +306,11 @@ def _held(use: TopicUse) -> str:
 
 def _verdict(error: ItemError | None) -> str:
     return "possible" if error is None else f"refused: {error.message}"
+
+
+def _topic_verdict(error: ItemError | None) -> str:
+    is_held = error is not None and error.code == GROUP_SUBSCRIBED_TO_TOPIC
+    return "refused: subscribed" if is_held else _verdict(error)
 
 
 def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
@@ -375,6 +384,9 @@ def _past(found: Explanation, width: int | None) -> str:
         Column("cause", "WHY", NAME),
         Column("rule", "RULE", spare=1),
     )
+    newest = sorted(
+        past.removals, key=lambda row: (-row.removed_at_ms, row.topic or "", row.partition or 0)
+    )
     rows = [
         {
             "at": moment(row.removed_at_ms),
@@ -384,7 +396,7 @@ def _past(found: Explanation, width: int | None) -> str:
             "committed": None if row.stored is None else moment(row.commit_timestamp_ms or 0),
             "rule": row.rule,
         }
-        for row in reversed(past.removals)
+        for row in newest
     ]
     left = ""
     if not found.exists and past.left:

@@ -10,6 +10,7 @@ from kgtool.cli.options.declare import declare
 from kgtool.errors import UsageError
 
 PAGES = {"": overview, "all": full_overview, "safety": safety_help, "kafka": kafka_help}
+_OTHER_NAMES = {"policy": "safety"}
 """Texts by what follows ``kgtool help``."""
 
 
@@ -25,7 +26,7 @@ PAGES = {"": overview, "all": full_overview, "safety": safety_help, "kafka": kaf
 @click.pass_context
 def command(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Show the help of a command, or of Kafka's form (kgtool help kafka)."""
-    text = PAGES.get(" ".join(words))
+    text = PAGES.get(_OTHER_NAMES.get(" ".join(words), " ".join(words)))
     if text is not None:
         click.echo(text(), nl=False)
     else:

@@ -91,7 +91,9 @@ def command(
         history_command.show(output, None, dry_run=False)
         return
     if (journal is None) == (path is None):
-        raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
+        raise UsageError(
+            "undo takes a journal's ID, or last, or --from FILE. kgtool undo --list shows the IDs."
+        )
     policy = RestorePolicy(force=given["force"], exact=True, as_member=given["as_member"])
     options = restore_options(policy, given)
     url = path if path is not None and "://" in path else None

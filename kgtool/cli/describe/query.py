@@ -45,13 +45,17 @@ class DescribedGroup:
             self.shown = [record for record in records if view.shows(record)]
         self._make_row = make_row
         self._is_summed = view is not None and view.by == "group"
+        self._has_topics = view is not None and bool(view.topics)
         self._has_rates = view is not None and view.rates_over_ms is not None
 
     def rows(self, *, hidden_too: bool = False) -> Sequence[Row]:
-        """Return the rows that the view shows (``--by group``: their sum), or all."""
+        """Return the rows that the view shows (``--by group``: their sum), or all.
+
+        A group without an offset in the topics that were asked for has no sum.
+        """
         records = self.records if hidden_too else self.shown
         rows = records if self._make_row is None else [self._make_row(each) for each in records]
-        if not self._is_summed or hidden_too:
+        if not self._is_summed or hidden_too or (self._has_topics and not rows):
             return rows
         about = {"group": self.description.group, "state": self.description.state}
         sums = sum_of(rows, **about, members=len(self.description.members))

@@ -131,7 +131,7 @@ def output_params(function: F) -> F:
         option(
             "--output",
             None,
-            "The format of the results (default: text).",
+            "The format of the results (default: text; wide: it hides no column).",
             type=OneOf(FORMATS),
             **_stored("format"),
         ),

@@ -91,7 +91,7 @@ class Output:
     @property
     def is_text(self) -> bool:
         """Whether the command prints tables for people."""
-        return self.format == "text"
+        return self.format in ("text", "wide")
 
     @property
     def stderr(self) -> TextIO:
@@ -123,7 +123,8 @@ class Output:
     @property
     def table_width(self) -> int | None:
         """The width that kgtool's own tables may have; None: they are never cut."""
-        return terminal.size()[0] if self.is_terminal and not self.is_kafka_form else None
+        is_cut = self.is_terminal and not self.is_kafka_form and self.format != "wide"
+        return terminal.size()[0] if is_cut else None
 
     def give_stdout(self, option: str, path: object) -> bool:
         """Leave stdout to a file that is named ``-``; tables for people go to stderr then.
