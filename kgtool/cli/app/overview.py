@@ -128,7 +128,7 @@ def overview() -> str:
             "",
             "Everywhere:",
             "  -b, --bootstrap-server HOST:PORT   or KGTOOL_BOOTSTRAP_SERVER, or a context",
-            "  -o, --output FORMAT                text, wide, json, ndjson, csv, yaml or name",
+            "  -o, --output FORMAT                text, wide, json, ndjson, csv, yaml, name",
             "",
             "Begin: export KGTOOL_BOOTSTRAP_SERVER=$(kgtool sandbox up)",
             "       kgtool sandbox seed; kgtool lag",
