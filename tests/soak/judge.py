@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.soak.cases import BOUNDED, CHANGING, KILLS, Case
-from tests.soak.warm import Run
+from tests.support.warm_kgtool import Run
 
 Key = tuple[str, ...]
 """A group and what of it: topic and partition, a config's name, ``members``."""

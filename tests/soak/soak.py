@@ -30,10 +30,10 @@ from tests.soak.cases import (
 )
 from tests.soak.happening import FIRST, Happening
 from tests.soak.judge import Event, Seen, State, problems_of
-from tests.soak.warm import Run, Warm
 from tests.support import clients
 from tests.support.faulty import FaultyKafka, client_config
 from tests.support.proxy import Plan, Proxies
+from tests.support.warm_kgtool import Run, Warm
 
 THREADS = 4
 

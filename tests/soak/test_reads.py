@@ -14,10 +14,10 @@ import pytest
 from tests.soak.cases import BEFORE, PARTITIONS, RECORDS, TOPIC
 from tests.soak.judge import MOST_REQUESTS, SLACK_SECONDS
 from tests.soak.soak import make_topic
-from tests.soak.warm import Run, Warm
 from tests.support import clients, faulty
 from tests.support.faulty import client_config
 from tests.support.proxy import KINDS, Fault, Plan, Proxies
+from tests.support.warm_kgtool import Run, Warm
 
 pytestmark = [pytest.mark.broker, pytest.mark.timed]
 

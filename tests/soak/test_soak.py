@@ -13,9 +13,9 @@ import pytest
 from tests.soak.cases import CHANGING, COMMANDS, KILLS, Case, draw
 from tests.soak.judge import Event, Seen, State, problems_of
 from tests.soak.soak import run_all
-from tests.soak.warm import Run
 from tests.support import faulty
 from tests.support.outcomes import Outcome
+from tests.support.warm_kgtool import Run
 
 pytestmark = pytest.mark.timed
 

@@ -2,16 +2,18 @@
 
 ::
 
-    python -m tests.soak.warm
+    python -m tests.support.warm_kgtool
 
 takes a job a line on stdin, ``{"argv": […], "environ": {…}, "out": FILE, "err": FILE, "limit": N}``
-(``limit``: the largest file that the run may write, as on a full disk), and answers with two lines:
-the process id, then ``[status, seconds]``; a negative status is the signal that ended the run. The
-seconds are without those in which other processes had the processors (Linux).
+(``environ``: all of it; ``limit``: the largest file that the run may write, as on a full disk), and
+answers with two lines: the process id, then ``[status, seconds]``; a negative status is the signal
+that ended the run. The seconds are without those in which other processes had the processors
+(Linux).
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import json
@@ -20,11 +22,13 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +61,7 @@ class Warm:
         self._out, self._err = folder / "out", folder / "err"
         folder.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.soak.warm"],
+            [sys.executable, "-m", "tests.support.warm_kgtool"],
             cwd=ROOT,
             text=True,
             stdin=subprocess.PIPE,
@@ -74,13 +78,15 @@ class Warm:
     def run(
         self,
         *argv: str,
-        journal: Path,
+        journal: Path | None = None,
+        environ: Mapping[str, str] | None = None,
         limit: int | None = None,
         started: Callable[[int], None] = lambda pid: None,
     ) -> Run:
+        """:param environ: the whole environment; else this process's, with the journal's folder."""
         job = {
             "argv": argv,
-            "environ": {"KGTOOL_JOURNAL_DIR": str(journal)},
+            "environ": environ or {**os.environ, "KGTOOL_JOURNAL_DIR": str(journal)},
             "limit": limit,
             "out": str(self._out),
             "err": str(self._err),
@@ -92,6 +98,43 @@ class Warm:
             started(int(self._process.stdout.readline()))
             status, seconds = json.loads(self._process.stdout.readline())
             return Run(argv, status, self._out.read_text(), self._err.read_text(), seconds)
+
+
+_idle: SimpleQueue[Warm] = SimpleQueue()
+
+
+def may_be_warm(environ: Mapping[str, str]) -> bool:
+    """Whether all that Python itself reads as it starts is as in this process."""
+    now = os.environ
+    read = ("PYTHON", "LC_", "LANG", "TZ")
+    return all(
+        now.get(name) == environ.get(name) for name in {*now, *environ} if name.startswith(read)
+    )
+
+
+def run_warm(argv: tuple[str, ...], environ: Mapping[str, str], timeout: float) -> Run:
+    """Run kgtool in a process of its own, which ends after ``timeout`` seconds at the latest."""
+    try:
+        warm = _idle.get_nowait()
+    except Empty:
+        folder = tempfile.TemporaryDirectory(prefix="kgtool-warm-")
+        warm = Warm(Path(folder.name))
+        atexit.register(folder.cleanup)
+        atexit.register(warm.close)
+    watchdogs = []
+
+    def started(pid: int) -> None:
+        watchdogs.append(threading.Timer(timeout, os.kill, (pid, signal.SIGKILL)))
+        watchdogs[0].start()
+
+    try:
+        done = warm.run(*argv, environ=environ, started=started)
+    finally:
+        for watchdog in watchdogs:
+            watchdog.cancel()
+    _idle.put(warm)
+    assert done.status != -signal.SIGKILL, f"it did not end within {timeout:.0f} s: {done}"
+    return done
 
 
 def _serve() -> None:
@@ -122,12 +165,14 @@ def _waited(job: Any) -> float:
         return 0.0  # it was killed
 
 
-def _work(job: Any, main: Callable[[list[str]], int]) -> None:
+def _work(job: Any, main: Callable[[], int]) -> None:
     for number, name in ((0, os.devnull), (1, job["out"]), (2, job["err"])):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
     waited = Path(job["err"] + ".waited")
     waited.unlink(missing_ok=True)
+    os.environ.clear()
     os.environ.update(job["environ"])
+    sys.argv = ["kgtool", *job["argv"]]
     os.setpgid(0, 0)
     if job["limit"] is not None:
         # The answers of the run itself go into files too: they keep their room.
@@ -141,7 +186,7 @@ def _work(job: Any, main: Callable[[list[str]], int]) -> None:
     )
     status = 70
     try:
-        status = main(job["argv"])
+        status = main()
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 70
     except Exception:
