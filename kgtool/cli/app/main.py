@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kgtool.errors import KgError
 
 PROGRAM = "kgtool"
+STRIKE_AGAIN_S = 0.05
+"""Long enough for the hook of what is discarded to end, on a busy machine too."""
 
 
 class Terminated(BaseException):
@@ -242,14 +244,18 @@ def _strikes_again(lost: sys.UnraisableHookArgs) -> bool:
     """Send a signal that ends the run again, where Python has discarded what its handler raised.
 
     Handlers run between any two instructions of Python: in callbacks of weak references too, of
-    which each import has one.
+    which each import has one; and here, where they would be discarded as well.
     """
     import signal
 
     number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(lost.exc_type)
-    if number is not None:
+    while number is not None:
         import threading
 
         main_thread = threading.main_thread().ident
-        threading.Timer(0.01, signal.pthread_kill, (main_thread, number)).start()
-    return number is not None
+        try:
+            threading.Timer(STRIKE_AGAIN_S, signal.pthread_kill, (main_thread, number)).start()
+        except (KeyboardInterrupt, Terminated):
+            continue  # it came before the thread's start had ended
+        return True
+    return False
