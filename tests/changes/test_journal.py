@@ -477,6 +477,12 @@ class TestReading:
         doubtful.close("done", 2000)
         found = last(entries(tmp_path, no_problem), "c1")
         assert found is not None and (found.id, found.changes) == ("d", 1)
+        bare = Journal(tmp_path, header("e"))
+        bare.before([change({})])
+        bare.result("g", None, None, "deleted")
+        bare.close("done", 3000)
+        with pytest.raises(KgError, match=r"the last change, e .*: its groups had no offsets"):
+            last(entries(tmp_path, no_problem), "c1")
 
     def test_done_failed_or_unknown(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
