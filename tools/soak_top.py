@@ -59,6 +59,8 @@ RESTLESS = re.compile(
 """Groups that others change: members, transactions that end."""
 SLACK_S = 4.0
 """Between a look and its line, and between two commits."""
+UNKNOWN_S = 120.0
+"""How long a commit without an answer may be on its way."""
 CHECK_S = 90.0
 ANSWERS = ("earliest", "latest", "5", "+3", "-3", "now-1h", "nowhere", "", "clicks", "orders:0,1")
 ANSWERS += ("payments:9", "clicks orders", "a:b:c", "--help", "2026-13-01")
@@ -153,22 +155,22 @@ class Soak:
         homes = {group: Consumer({**servers, "group.id": group}) for group in MOVING}
         while not self.over.wait(0.5):
             group, offset = draw.choice(MOVING), draw.randrange(RECORDS)
-            began = time.monotonic()
-            try:
+            began, known = time.monotonic(), self.commits[group]
+            known.append((began, began + UNKNOWN_S, offset))
+            with contextlib.suppress(KafkaException):  # else it may be carried out yet
                 homes[group].commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
-                ended = time.monotonic()
-            except KafkaException:
-                ended = began + 120  # it may be carried out yet
-            self.commits[group].append((began, ended, offset))
+                known[-1] = (began, time.monotonic(), offset)
 
     # -- what must be -----------------------------------------------------------------------
 
     def could_be(self, group: str, lag: int, since: float, until: float) -> bool:
         """Whether a moving group may have had a lag at some moment of a time."""
         offset, known = RECORDS - lag, list(self.commits[group])
-        for at, (began, _, value) in enumerate(known):
-            later = (end for _, end, _ in known[at + 1 :])
-            if value == offset and began <= until and next(later, until) >= since:
+        for at, (began, ended, value) in enumerate(known):
+            later = next((end for _, end, _ in known[at + 1 :]), until)
+            if ended == began + UNKNOWN_S:  # it may even come after the next one
+                later = max(later, ended)
+            if value == offset and began <= until and later >= since:
                 return True
         return not known or known[0][1] > since
 
@@ -198,7 +200,11 @@ class Soak:
             if group in MOVING and lag.isdigit() and not touched:
                 self.counts["true rows"] += 1
                 if not self.could_be(group, int(lag), now - age - SLACK_S, now):
-                    self.wrong(f"{group} had no lag of {lag} in the last {age} s", line)
+                    recent = [
+                        f"{RECORDS - offset} from {now - began:.1f} to {now - ended:.1f} s ago"
+                        for began, ended, offset in [*self.commits[group]][-8:]
+                    ]
+                    self.wrong(f"{group} had no lag of {lag} in the last {age} s", line, *recent)
 
     def read(self) -> dict[str, dict[str, int]] | None:
         """Read all offsets with another client, in a process of its own: librdkafka may crash."""
