@@ -111,3 +111,19 @@ def test_every_cell_tells_its_age() -> None:
     shown = cells(group("g", look(100.0, 3, 10)), 145.0, 0)
     assert (shown["lag"], shown["seen"]) == ("7", "45s")
     assert cells(group("g"), 145.0, 0)["seen"] == "-"
+
+
+def test_looks_that_nobody_needs_go() -> None:
+    """Ten thousand groups were looked at for hours, and each kept sixty looks."""
+    seen = group("g")
+    for at_s in range(0, 3000, 100):
+        seen.see(look(at_s, 0, at_s))
+    assert [one.at_s for one in seen.looks] == [2200.0 + 100 * n for n in range(8)], "the trend's"
+    for at_s in range(3000, 3200):
+        seen.see(look(at_s, 0, at_s))
+    assert (len(seen.looks), seen.looks[0].at_s) == (60, 3140.0), "the rates'"
+    assert seen.rates()[0] == 1.0
+    assert seen.topics == {"orders": 3199}
+    assert not any(one.sums.topics for one in seen.looks)
+    seen.see(look(9000, 0, 1, partitions=1))
+    assert len(seen.looks) == 8

@@ -146,6 +146,23 @@ def test_keys_that_only_look(world: World) -> None:
     world.run(steps)
 
 
+def test_a_click_chooses_and_a_second_one_opens(world: World) -> None:
+    async def steps(app: TopApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.table.shown[0].endswith("lost"))
+        name = app.table.shown[2]
+        await pilot.click(app.table, offset=(5, 10))
+        assert (app.table.cursor, len(app.screen_stack)) == (0, 1), "below the last line"
+        await pilot.click(app.table, offset=(5, 2))
+        await pilot.pause()
+        assert (app.table.current, len(app.screen_stack)) == (name, 1)
+        assert lines(app)[-2] == f"$ kgtool describe {name}"
+        await pilot.click(app.table, offset=(5, 1), times=2)
+        await until(pilot, lambda: lines(app)[0].split()[0] == app.table.shown[1])
+        assert isinstance(app.screen, PageScreen)
+
+    world.run(steps)
+
+
 def test_a_poll_that_is_under_way_at_the_end_finds_its_table(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
