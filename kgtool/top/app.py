@@ -173,8 +173,8 @@ class TopApp(App[None]):
         self._tick()
 
     def _tick(self) -> None:
-        """Draw what changes by itself: ages."""
-        if not self._is_in_front():
+        """Draw what changes by itself: ages. Behind a page too: it may close at any time."""
+        if not self.table.is_attached:
             return
         self.table.refresh()
         self._parts["where"].update(self._where(), layout=False)

@@ -147,6 +147,36 @@ def test_the_first_line_is_there_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown[1].split()[0] == "GROUP"
 
 
+def test_behind_a_page_lines_grow_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page was closed, and the lines behind it had the ages of when it was opened."""
+    seconds = NOW_S
+    monkeypatch.setattr(TopApp, "_poll", lambda _: None)
+    for module in (table, app_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds))
+    monkeypatch.setattr(app_module, "TICK_S", 3600.0)
+
+    async def main() -> tuple[list[str], list[str]]:
+        nonlocal seconds
+        app = TopApp(Settings(parse_bootstrap("b:9092"), 20_000))
+        app.poller.groups, app.poller.polled_at_s = _world(), NOW_S - 2
+        async with app.run_test(size=(80, 24)) as pilot:
+            app._draw()
+            await pilot.pause()
+            before = lines(app)
+            await pilot.press("question_mark")
+            seconds += 60
+            app._tick()
+            await pilot.press("escape")
+            return before, lines(app)
+
+    before, after = asyncio.run(main())
+    assert before[0].endswith("2 s ago")
+    assert after[0].endswith("62 s ago")
+    (old,) = (line for line in before if "stock-sync  " in line)
+    (new,) = (line for line in after if "stock-sync  " in line)
+    assert (old.split()[-1], new.split()[-1]) == ("2s", "1m")
+
+
 def test_garbage_is_collected_while_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 10,000 groups that takes longer than a frame; at the end Python does it as before."""
     monkeypatch.setattr(TopApp, "_poll", lambda _: None)
