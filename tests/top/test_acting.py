@@ -239,6 +239,9 @@ def test_a_protected_cluster_is_named_and_a_policy_refuses(
         assert "is protected (*-lost)" in " ".join(page)
         assert lost in group_ids(bootstrap)
         assert len(list(journal.glob("*.jsonl"))) == done
+        await pilot.press("escape", "u")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1, "a refused change is none to undo"
 
     world.run(steps, (140, 40))
 

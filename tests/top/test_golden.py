@@ -147,6 +147,34 @@ def test_the_first_line_is_there_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown[1].split()[0] == "GROUP"
 
 
+def test_the_cursor_stays_in_the_table_and_on_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopApp, "_poll", lambda _: None)
+    names = [f"g{number:03}" for number in range(60)]
+
+    async def main() -> None:
+        app = TopApp(Settings(parse_bootstrap("b:9092"), 20_000))
+        app.poller.groups = {n: Group(GroupListing(n, "classic", "Empty", "", 1)) for n in names}
+        async with app.run_test(size=(80, 24)) as pilot:
+            app._draw()
+            await pilot.press("end", "down", "pagedown")
+            await pilot.pause()
+            assert (app.table.current, app.table.shown[-1]) == (names[-1], names[-1])
+            height = len(app.table.shown)
+            await pilot.press("pageup")
+            assert app.table.current == names[60 - height]
+            await pilot.press("home", "up")
+            assert (app.table.current, app.table.shown[0]) == (names[0], names[0])
+            await pilot.press("slash", *"g01", "enter")
+            assert app.table.shown == names[10:20]
+            for below in (10, 12):
+                await pilot.click(app.table, offset=(5, below))
+                assert app.table.current == names[10], "below the last line"
+            await pilot.click(app.table, offset=(5, 9))
+            assert app.table.current == names[19]
+
+    asyncio.run(main())
+
+
 def test_behind_a_page_lines_grow_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page was closed, and the lines behind it had the ages of when it was opened."""
     seconds = NOW_S
