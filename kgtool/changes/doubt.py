@@ -27,7 +27,7 @@ What a look can't tell
 Why nothing is sent twice blindly
     OffsetCommit, OffsetDelete and DeleteGroups have no compare-and-set. A consumer may commit
     between two requests: a second commit would rewind it, and a second deletion would remove an
-    offset that nobody agreed to lose, or a new group of the same name. So a look at the same
+    offset committed since, or a new group of the same name. So a look at the same
     coordinator precedes each request, also the first (images and the journal take time), and only
     an item that is as before is sent. A window of one round trip remains; no client can close it.
 

@@ -41,9 +41,14 @@ def command_line(*argv: str) -> list[str]:
     return [sys.executable, "-m", "kgtool.cli", *argv]
 
 
-def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
-    env = {**os.environ, **options.pop("env", {})}
+def _environment(more: dict[str, str]) -> dict[str, str]:
+    env = {**os.environ, **more}
     env.pop("KGTOOL_BOOTSTRAP_SERVER", None)
+    return env
+
+
+def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
+    env = _environment(options.pop("env", {}))
     return subprocess.Popen(
         command_line(*argv),
         stdin=options.pop("stdin", subprocess.DEVNULL),
@@ -58,8 +63,7 @@ def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
 
 def kgtool(*argv: str, **options: Any) -> Result:
     """Run as a process of its own, without a terminal."""
-    env = {**os.environ, **options.get("env", {})}
-    env.pop("KGTOOL_BOOTSTRAP_SERVER", None)
+    env = _environment(options.get("env", {}))
     if not options.keys() - {"env"} and may_be_warm(env):
         done = run_warm(argv, env, HANGS_S)
         return Result(done.status, done.out, done.err)

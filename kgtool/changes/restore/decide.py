@@ -36,7 +36,7 @@ class DesiredOffset(NamedTuple):
     any_left: bool = False
     or_nothing: bool = False
     objection: tuple[str, str, str] | None = None
-    """Name, message and hint of what tells, besides topic ids, that the topic is another now."""
+    """Name, message and hint of the refusal where the topic was re-created (beyond topic ids)."""
 
     def is_left(self, now: CommittedOffset | None) -> bool:
         """Whether the current offset is the one after the change."""
