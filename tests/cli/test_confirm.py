@@ -180,7 +180,7 @@ def test_the_question_says_what_is_at_stake(bootstrap: str) -> None:
     argv = ["delete", "--bootstrap-server", bootstrap, "--match", f"{prefix}-*"]
     wrong = _answer(argv, b"y\nno\n")
     assert wrong.status == 1
-    question = rf"the latest commit was \d+s ago\. Type the latest, ({prefix}-[01]): "
+    question = rf"the latest commit was \d+m?s ago\. Type the latest, ({prefix}-[01]): "
     asked = re.search(f"Groups that changed within the day: {question}", wrong.screen)
     assert asked, wrong.screen
     named = asked[1]
