@@ -143,8 +143,9 @@ def test_all_or_nothing_looks_again_after_the_question(
     argv = ["reset-offsets", *named, "--topic", topic, "--to-offset", str(NEW), "--execute"]
     assert kgtool(*argv, "--yes").status == 0
 
-    def meanwhile(*_: Any, **__: Any) -> None:
+    def meanwhile(_session: Any, _output: Any, change: Any, *_: Any, **__: Any) -> Any:
         clients.commit(cluster.bootstrap, groups[1], {(topic, 0): 17})
+        return change
 
     monkeypatch.setattr(confirm, "ask", meanwhile)
     done = kgtool("undo", "last", "--all-or-nothing", "--yes", "-o", "json")
@@ -177,8 +178,9 @@ def test_a_restore_leaves_what_is_committed_after_the_question(
     for group in groups:
         clients.commit(cluster.bootstrap, group, {(topic, 0): NEW})
 
-    def meanwhile(*_: Any, **__: Any) -> None:
+    def meanwhile(_session: Any, _output: Any, change: Any, *_: Any, **__: Any) -> Any:
         clients.commit(cluster.bootstrap, groups[1], {(topic, 0): 17})
+        return change
 
     monkeypatch.setattr(confirm, "ask", meanwhile)
     done = kgtool("restore", str(path), "--yes", "-o", "json", *more)

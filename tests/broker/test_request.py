@@ -306,6 +306,7 @@ class TestOnPaper:
 def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
     from kgtool.changes.raw_request import Answer, RoutedRequest
     from kgtool.cli.commands.request import RequestOptions, _show
+    from kgtool.cli.options.change import ChangeOptions
     from kgtool.cli.output.output import Output
     from kgtool.columns.tools import REQUEST
     from kgtool.errors import ConnectionLost
@@ -319,7 +320,7 @@ def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
         out, err = io.StringIO(), io.StringIO()
         output = Output("json", "request", out, err)
         output.begin(REQUEST)
-        wanted = RequestOptions(name, {}, 2, None, False, False, True)
+        wanted = RequestOptions(name, {}, 2, None, False, ChangeOptions(yes=True))
         _show(output, wanted, Answer(RoutedRequest(1, request), lost), 2, "kgtool")
         assert ("may have been carried out" in err.getvalue()) is is_told
         assert output.finish() == 4

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,10 +150,14 @@ def test_what_was_read_is_what_is_done(
         (shell.folder / "new").write_text(forged)
         (shell.folder / "new").replace(saved)
 
+    def meanwhile(do: Callable[[], None], *seen: Any, **_: Any) -> Any:
+        do()
+        return seen[2]
+
     for replace in (in_place, another):
         saved.write_text(text)
         clients.commit(bootstrap, name, {(topic, 0): 7})
         with monkeypatch.context() as patch:
-            patch.setattr(confirm, "ask", lambda *_a, _do=replace, **_k: _do())
+            patch.setattr(confirm, "ask", partial(meanwhile, replace))
             assert main(["restore", str(saved), "--yes", "-b", bootstrap]) == 0
         assert clients.committed(bootstrap, name) == {(topic, 0): 4}

@@ -35,7 +35,7 @@ SECTIONS = {
 """The options by heading, in the help of the ``LONG`` commands."""
 SAFETY = (
     "dry_run",
-    "max_delete",
+    "max_groups",
     "canary",
     "all_or_nothing",
     "reason",

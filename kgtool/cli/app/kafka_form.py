@@ -17,11 +17,10 @@ from kgtool.cli.app import kafka_refusals
 from kgtool.cli.app.argv import ACTIONS, CommandLine
 from kgtool.cli.app.help import BaseCommand
 from kgtool.cli.app.overview import KAFKA_OPTIONS, kafka_help, parts
+from kgtool.cli.options.change import ChangeOptions, change_params
 from kgtool.cli.options.declare import overviewed
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
-    change_params,
-    check_canary,
     connection_params,
     get_output,
     make_settings,
@@ -71,6 +70,7 @@ _KAFKAS = frozenset(
     )
 )
 """Options that Kafka's tool takes with any action, or refuses itself."""
+CHANGES = ("delete", "delete-offsets", "reset-offsets")
 
 
 class KafkaForm(BaseCommand):
@@ -115,8 +115,10 @@ def kafka_form(**given: Any) -> int | None:
     )
     module = import_module(f"kgtool.cli.commands.{action.replace('-', '_')}")
     _check_own_options(action, module.command)
-    check_canary(given["all_or_nothing"])
-    status: int | None = module.kafka_form(settings, output, selection, given)
+    # Kafka's tool asks nothing.
+    options = {name: given[name] for name in ChangeOptions._fields} | {"yes": True}
+    change = (ChangeOptions.of(**options),) if action in CHANGES else ()
+    status: int | None = module.kafka_form(settings, output, selection, given, *change)
     return status
 
 

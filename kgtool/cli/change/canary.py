@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kgtool.changes.driver import NOT_REACHED
 from kgtool.cli.change import confirm
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
@@ -26,7 +27,7 @@ class GoOn(Protocol):
         """Return whether to go on with the rest."""
 
 
-def go_on_after(session: Session, output: Output, total: int, *, yes: bool) -> GoOn:
+def go_on_after(session: Session, output: Output, options: ChangeOptions, total: int) -> GoOn:
     """Return what asks after a canary, or stops if it failed and no one can be asked."""
 
     def go_on(done: int, failed: int, skipped: int = 0) -> bool:
@@ -34,8 +35,8 @@ def go_on_after(session: Session, output: Output, total: int, *, yes: bool) -> G
         finished = counted(done, "group")
         output.note(f"Canary: {finished} done, {skipped} of them left alone, {failed} failed.")
         try:
-            if not yes:
-                confirm.ask(session, output, f"Go on with the other {rest}?", False)
+            if not options.yes:
+                confirm.ask(session, output, options, f"Go on with the other {rest}?")
             elif failed:
                 raise confirm.Declined("The canary failed.")
         except confirm.Declined:

@@ -15,6 +15,7 @@ import click
 
 from kgtool.changes.policy import Guard
 from kgtool.cli.change.journaled import origin
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
@@ -33,9 +34,9 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def require(yes: bool, dry_run: bool) -> None:
+def require(change: ChangeOptions) -> None:
     """Raise UsageError, before anything is sent, if there is no terminal to ask on."""
-    if not (yes or dry_run or is_interactive()):
+    if not (change.yes or change.dry_run or is_interactive()):
         raise UsageError(
             "This changes the cluster, and there is no terminal to ask on: give --yes "
             "to do it, or --dry-run to see what would be done."
@@ -45,15 +46,17 @@ def require(yes: bool, dry_run: bool) -> None:
 def ask(
     session: Session,
     output: Output,
+    change: ChangeOptions,
     question: str,
-    yes: bool,
     used: tuple[str, str | None] | None = None,
     *,
     groups: Collection[str] = (),
     offsets: int = 0,
     is_raw: bool = False,
-) -> None:
-    """Ask, unless ``yes``. The time it takes does not count against ``--timeout``.
+) -> ChangeOptions:
+    """Ask, unless ``--yes``. The time it takes does not count against ``--timeout``.
+
+    Return the options, with the protected cluster that was confirmed by its name.
 
     :param used: a group in recent use, and when (None: unknown): its name must be typed.
     :param groups: all that will be changed, with their number of ``offsets``.
@@ -61,18 +64,17 @@ def ask(
     :raises Declined: the answer is no.
     :raises PolicyRefused: the policy does not allow the change.
     """
-    said = origin(output)
     names: Collection[str] = ()
-    guard = Guard(session, said)
-    if not yes and said.confirm is None and not guard.is_confirmed():
+    guard = Guard(session, origin(output, change))
+    if not change.yes and change.confirm is None and not guard.is_confirmed():
         names = guard.rules.protected_by
-        said = said._replace(confirm=guard.key)  # the name is typed below
-        guard = Guard(session, said)
+        change = change._replace(confirm=guard.key)  # the name is typed below
+        guard = Guard(session, origin(output, change))
     if is_raw:
         guard.check_unseen()
     guard.admit(groups, offsets)
-    if yes:
-        return
+    if change.yes:
+        return change
     began = time.monotonic()
     output.is_asking = True
     try:
@@ -80,7 +82,7 @@ def ask(
     finally:
         output.is_asking = False
     session.loop.extend(time.monotonic() - began)
-    output.confirm = said.confirm
+    return change
 
 
 def agree(session: Session, output: Output, question: str) -> bool:
@@ -97,6 +99,7 @@ def agree(session: Session, output: Output, question: str) -> bool:
 def note_refusal(
     session: Session,
     output: Output,
+    change: ChangeOptions,
     groups: Collection[str],
     offsets: int = 0,
     *,
@@ -110,7 +113,7 @@ def note_refusal(
     """
     if not groups:
         return
-    said = origin(output)
+    said = origin(output, change)
     guard = Guard(session, said)
     try:
         if said.confirm is None and is_interactive() and not output.is_kafka_form:

@@ -12,6 +12,7 @@ from kgtool.changes.journal import change
 from kgtool.changes.journal.folder import default_folder
 from kgtool.changes.journal.journal import DONE
 from kgtool.changes.policy import Origin
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms, token
 from kgtool.model import GroupDescription
@@ -51,16 +52,16 @@ def journal_folder() -> Path:
     return default_folder(os.environ, Path.home())
 
 
-def origin(output: Output, undoes: str | None = None) -> Origin:
+def origin(output: Output, change: ChangeOptions, undoes: str | None = None) -> Origin:
     """Return the change's origin: the command line and its options about changes."""
     return Origin(
         output.command,
         output.arguments,
-        output.reason,
+        change.reason,
         undoes,
-        output.confirm,
-        output.max_delete,
-        output.journal_copy,
+        change.confirm,
+        change.max_groups,
+        change.journal_copy,
     )
 
 
@@ -104,12 +105,13 @@ class CommandChange(change.Change):
         self,
         session: Session,
         output: Output,
+        options: ChangeOptions,
         *,
         undoes: str | None = None,
         command: str | None = None,
     ) -> None:
         timer = change.Timer(now_ms, time.monotonic, time.sleep, token)
-        said = origin(output, undoes)
+        said = origin(output, options, undoes)
         super().__init__(
             session,
             said._replace(command=command or said.command),

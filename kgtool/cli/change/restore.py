@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from kgtool.changes.restore.decide import RestoreGroup, RestorePolicy, RestoreRo
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import SHARE_NOTE, wait_until_empty
 from kgtool.cli.change.run import ChangeRun
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import moved_row
@@ -37,10 +38,8 @@ class RestoreOptions(NamedTuple):
     """
 
     policy: RestorePolicy
-    dry_run: bool
-    yes: bool
+    change: ChangeOptions
     wait_seconds: float
-    all_or_nothing: bool
     verify: bool
     only: Only | None = None
 
@@ -67,22 +66,22 @@ def planned_rows(path: Path) -> dict[tuple[Any, ...], tuple[Any, Any]]:
         raise ConfigError(f"{path} is not the JSON of a dry run.") from error
 
 
-def restore_options(policy: RestorePolicy, given: Mapping[str, Any]) -> RestoreOptions:
+def restore_options(
+    policy: RestorePolicy,
+    change: ChangeOptions,
+    wait_empty: str | None,
+    *,
+    verify: bool = True,
+    agreed: Path | None = None,
+) -> RestoreOptions:
     """Read the options of a command.
 
-    :raises UsageError: they contradict each other, or there is no terminal to ask on.
+    :raises UsageError: there is no terminal to ask on.
     """
-    confirm.require(given["yes"], given["dry_run"])
-    wait = timespec.waiting_seconds(given["wait_empty"])
-    return RestoreOptions(
-        policy,
-        given["dry_run"],
-        given["yes"],
-        wait,
-        given["all_or_nothing"],
-        given.get("verify", True),
-        planned_rows(given["agreed"]) if given.get("agreed") else None,
-    )
+    confirm.require(change)
+    wait = timespec.waiting_seconds(wait_empty)
+    only = None if agreed is None else planned_rows(agreed)
+    return RestoreOptions(policy, change, wait, verify, only)
 
 
 class Shape(NamedTuple):
@@ -112,15 +111,7 @@ class RestoreRun(ChangeRun):
         shape: Shape = RESTORED,
         undoes: str | None = None,
     ) -> None:
-        super().__init__(
-            session,
-            output,
-            kind,
-            kind.groups,
-            all_or_nothing=options.all_or_nothing,
-            dry_run=options.dry_run,
-            yes=options.yes,
-        )
+        super().__init__(session, output, kind, kind.groups, options.change)
         self.undoes = undoes
         self._wait_seconds = options.wait_seconds
         self._shape = shape

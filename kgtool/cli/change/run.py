@@ -10,6 +10,7 @@ from kgtool.changes.plan import ChangePlan
 from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import go_on_after
 from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, CommandChange
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.net.session import Session
@@ -22,7 +23,6 @@ class ChangeRun:
     """What the commands have in common; each has its own words.
 
     :param groups: the groups that were chosen.
-    :param yes: ask nothing.
     """
 
     doing = "Changing"
@@ -46,16 +46,13 @@ class ChangeRun:
         output: Output,
         kind: Kind,
         groups: Sequence[str],
-        *,
-        all_or_nothing: bool = False,
-        dry_run: bool = False,
-        yes: bool = False,
+        options: ChangeOptions,
     ) -> None:
         self.session = session
         self.output = output
         self.groups = list(dict.fromkeys(groups))
-        self.dry_run = dry_run
-        self.yes = yes or output.is_kafka_form
+        self.options = options
+        all_or_nothing = options.all_or_nothing
         self.plan = ChangePlan[Any](all_or_nothing=all_or_nothing)
         # Patterns without a match and brokers that did not list their groups are errors already.
         self.plan.is_off = all_or_nothing and bool(output.errors)
@@ -65,12 +62,15 @@ class ChangeRun:
         """Plan, ask, change and report; Kafka's form plans only where it has to."""
         is_kafka_form = self.output.is_kafka_form
         is_planned = (
-            self.always_plans or not is_kafka_form or self.dry_run or self.plan.all_or_nothing
+            self.always_plans
+            or not is_kafka_form
+            or self.options.dry_run
+            or self.plan.all_or_nothing
         )
         with self.plan:
             if is_planned:
                 self.look()
-                if self.dry_run or self.plan.is_off or not self.plan.groups:
+                if self.options.dry_run or self.plan.is_off or not self.plan.groups:
                     self.preview()
                     return
             if not is_kafka_form:
@@ -115,6 +115,7 @@ class ChangeRun:
         confirm.note_refusal(
             self.session,
             self.output,
+            self.options,
             [] if self.plan.is_off else list(self.plan.groups),
             self.plan.offsets,
             removes=self.removes,
@@ -123,13 +124,13 @@ class ChangeRun:
 
     def ask(self) -> None:
         """Ask, unless ``--yes``."""
-        used = None if self.yes else self.used()
+        used = None if self.options.yes else self.used()
         plan = self.plan
-        confirm.ask(
+        self.options = confirm.ask(
             self.session,
             self.output,
+            self.options,
             self.question(),
-            self.yes,
             used,
             groups=plan.groups,
             offsets=plan.offsets,
@@ -138,9 +139,9 @@ class ChangeRun:
     def change(self, *, is_planned: bool = True) -> None:
         """Make the change, and report it, also where an error ends it."""
         total = len(self.plan.groups if is_planned else self.groups)
-        go_on = go_on_after(self.session, self.output, total, yes=self.yes)
-        canary = Canary(self.output.canary, total, go_on)
-        change = CommandChange(self.session, self.output, undoes=self.undoes)
+        go_on = go_on_after(self.session, self.output, self.options, total)
+        canary = Canary(self.options.canary, total, go_on)
+        change = CommandChange(self.session, self.output, self.options, undoes=self.undoes)
         try:
             with change, Meter(self.output, self.doing, total) as meter:
 

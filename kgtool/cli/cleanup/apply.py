@@ -27,6 +27,7 @@ from kgtool.cli.change.journaled import (
     origin,
 )
 from kgtool.cli.cleanup.plan import say_left_out, say_share, summary
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
@@ -51,17 +52,15 @@ class Apply:
         output: Output,
         plan: CleanupPlan,
         path: Path,
+        options: ChangeOptions,
         *,
-        dry_run: bool,
-        yes: bool,
-        rate: float | None,
         allow_blind: bool,
+        rate: float | None = None,
     ) -> None:
         self._session = session
         self._output = output
         self._plan = plan
-        self._dry_run = dry_run
-        self._yes = yes
+        self.options = options
         self._rate = rate
         self._results: list[ItemResult] = []
         self._journals: list[str] = []
@@ -72,7 +71,7 @@ class Apply:
 
     def run(self) -> int:
         """Apply the plan; return the exit status."""
-        if self._dry_run:
+        if self.options.dry_run:
             self._look()
             return self.report()
         header = self._plan.header
@@ -102,11 +101,11 @@ class Apply:
         self._run.check_log(left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         groups, offsets = size(left)
-        confirm.ask(
+        self.options = confirm.ask(
             self._session,
             output,
+            self.options,
             question,
-            self._yes,
             self._used(left),
             groups=groups,
             offsets=offsets,
@@ -125,13 +124,14 @@ class Apply:
         """Check everything, and change nothing."""
         left = self._settle({})
         groups, offsets = size(left)
-        Guard(self._session, origin(self._output)).limit(groups)
+        Guard(self._session, origin(self._output, self.options)).limit(groups)
         show_plan(self._output, self._plan, left)
         self._run.check_log(left)
         self.add(foreseen(self._run, left))
         confirm.note_refusal(
             self._session,
             self._output,
+            self.options,
             groups,
             offsets,
             removes=True,
@@ -140,17 +140,17 @@ class Apply:
 
     def _work(self, left: Sequence[PlanItem], progress: PlanProgress) -> None:
         finished = len(self._results)
-        ask = go_on_after(self._session, self._output, len(left), yes=self._yes)
+        ask = go_on_after(self._session, self._output, self.options, len(left))
 
         def go_on(done: int, _failed: int) -> bool:
             skipped, failed = self._counts()
             return ask(done, failed, skipped)
 
-        canary = Canary(self._output.canary, len(left), go_on)
+        canary = Canary(self.options.canary, len(left), go_on)
         at_most = None if self._rate is None else max(1, int(self._rate))
         try:
             with (
-                CommandChange(self._session, self._output) as change,
+                CommandChange(self._session, self._output, self.options) as change,
                 Meter(self._output, "Cleaning up", len(left)) as meter,
             ):
                 self._began = time.monotonic()

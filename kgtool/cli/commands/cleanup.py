@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import FILE, flag, group, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
-    change_options,
     cluster_options,
     connection_params,
     open_session,
@@ -128,7 +128,14 @@ def plan(
 )
 @option("--rate", "N", "At most N groups a second.", type=RATE)
 @change_options()
-def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
+def apply(
+    settings: Settings,
+    output: Output,
+    path: Path,
+    allow_blind: bool,
+    rate: float | None,
+    change: ChangeOptions,
+) -> int:
     """Carry out a plan, with a journal, so that it can be undone.
 
     Each group is checked again just before it is changed. One that has members now, was committed
@@ -139,9 +146,10 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     from kgtool.cli.change import confirm
     from kgtool.cli.cleanup.apply import Apply
 
-    confirm.require(given["yes"], given["dry_run"])
+    confirm.require(change)
     found = read(path, settings.timeout_ms)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(CLEANUP_APPLY, session.cluster_id)
-        return Apply(session, output, found, path, **given).run()
+        run = Apply(session, output, found, path, change, rate=rate, allow_blind=allow_blind)
+        return run.run()

@@ -16,9 +16,10 @@ from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem, GroupCo
 from kgtool.changes.plan_rows import failed, open_rows
 from kgtool.cli.change import confirm
 from kgtool.cli.change.run import ChangeRun
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, name_options, open_session, positions
+from kgtool.cli.options.shared import name_options, open_session, positions
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
@@ -66,7 +67,10 @@ def command(
     all_: bool,
     alter: bool,
     force: bool,
-    **given: Any,
+    change: ChangeOptions,
+    describe: bool,
+    add: Sequence[str],
+    delete: Sequence[str],
 ) -> None:
     """Show and change the configs of single groups (KIP-848).
 
@@ -79,7 +83,11 @@ def command(
     kgtool undo takes them back. They need Kafka ≥ 4.0, and the ACL operations DESCRIBE_CONFIGS
     and ALTER_CONFIGS on the group.
     """
-    changes = _usage(selection, alter, given)
+    selection.check("configs")
+    if describe and alter:
+        raise UsageError("Give --describe or --alter, not both.")
+    changes = _changes(add, delete)
+    _check(changes, change, alter=alter)
     with open_session(settings) as session:
         columns = CONFIGS_ALTER if alter else CONFIGS
         groups = choose(session, output, selection, columns).groups
@@ -98,8 +106,7 @@ def command(
                 dict.fromkeys(groups, changes),
                 lambda item: _checked(types[item.group], item, force),
             )
-            dry_run, yes = given["dry_run"], given["yes"]
-            ConfigRun(session, output, kind, groups, dry_run=dry_run, yes=yes).run()
+            ConfigRun(session, output, kind, groups, change).run()
         else:
             _show(output, found, all_)
 
@@ -118,22 +125,14 @@ def _others(
     return [name for name in found if name not in groups and test(name)]
 
 
-def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str, str | None]:
-    """Return the changes that the options ask for.
-
-    :raises UsageError: options contradict each other, or there is no terminal to ask on.
-    """
-    selection.check("configs")
-    if given["describe"] and alter:
-        raise UsageError("Give --describe or --alter, not both.")
-    changes = _changes(given["add"], given["delete"])
-    if not alter and (changes or given["dry_run"]):
+def _check(changes: dict[str, str | None], change: ChangeOptions, *, alter: bool) -> None:
+    """Raise UsageError: options contradict each other, or there is no terminal to ask on."""
+    if not alter and (changes or change.dry_run):
         raise UsageError("--add-config, --delete-config and --dry-run go with --alter.")
     if alter and not changes:
         raise UsageError("--alter takes --add-config K=V or --delete-config K.")
     if alter:
-        confirm.require(given["yes"], given["dry_run"])
-    return changes
+        confirm.require(change)
 
 
 def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]:
@@ -247,7 +246,7 @@ class ConfigRun(ChangeRun):
     def show(self, wave: list[GroupConfigs]) -> None:
         """Show the configs that would be changed."""
         rows = list(map(_change_row, open_rows(*wave)))
-        if rows and not self.dry_run:
+        if rows and not self.options.dry_run:
             self.output.note_once("Configs to change:")
             columns = shown(CONFIGS_ALTER, "group name old_value new_value")
             preview(self.output, columns, rows)
@@ -276,7 +275,7 @@ class ConfigRun(ChangeRun):
 
     def finish(self, *, is_whole: bool = True) -> None:
         """Say that a dry run is one."""
-        if self.dry_run and self.plan.groups:
+        if self.options.dry_run and self.plan.groups:
             self.output.note("Dry run: nothing was changed.")
 
 

@@ -10,9 +10,10 @@ from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE_GROUPS, bare_note
 from kgtool.cli.change.run import ChangeRun, Used
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, group_options, open_session
+from kgtool.cli.options.shared import group_options, open_session
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
@@ -40,23 +41,23 @@ def command(
     selection: Selection,
     force: bool,
     internal_topics: bool,
-    all_or_nothing: bool,
-    dry_run: bool,
-    yes: bool,
+    change: ChangeOptions,
 ) -> None:
     """Delete groups that have no members."""
     selection.check("delete")
-    confirm.require(yes, dry_run)
-    given = {"all_or_nothing": all_or_nothing, "dry_run": dry_run, "yes": yes}
-    _run(settings, output, selection, force, given, internal_topics=internal_topics)
+    confirm.require(change)
+    _run(settings, output, selection, force, change, internal_topics=internal_topics)
 
 
 def kafka_form(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    given: dict[str, Any],
+    change: ChangeOptions,
 ) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    kept = {name: given[name] for name in ("all_or_nothing", "dry_run")}
-    _run(settings, output, selection, given["force"], kept)
+    _run(settings, output, selection, given["force"], change)
 
 
 def _run(
@@ -64,7 +65,7 @@ def _run(
     output: Output,
     selection: Selection,
     force: bool,
-    given: dict[str, Any],
+    change: ChangeOptions,
     *,
     internal_topics: bool = False,
 ) -> None:
@@ -74,7 +75,7 @@ def _run(
         refuse = not (force or is_kafka_form)
         hidden = HiddenOffsets(groups, output.note_once, refuse=refuse, is_long=not is_kafka_form)
         kind = DeleteGroups(groups, force=force, hidden=hidden, internal_topics=internal_topics)
-        run = _DeleteRun(session, output, kind, groups, **given)
+        run = _DeleteRun(session, output, kind, groups, change)
         run.kind, run.hidden, run.selection = kind, hidden, selection
         run.run()
 
@@ -133,7 +134,7 @@ class _DeleteRun(ChangeRun):
     def ask(self) -> None:
         """Ask for the groups, then for each internal topic."""
         super().ask()
-        for topic in () if self.yes else self._topics("would-delete"):
+        for topic in () if self.options.yes else self._topics("would-delete"):
             size = counted(topic.partitions, "partition")
             asked = f"Delete internal topic {escape(topic.topic)} ({size})? It does not come back."
             if not confirm.agree(self.session, self.output, asked):
@@ -150,7 +151,7 @@ class _DeleteRun(ChangeRun):
         return self.hidden.is_blind(group)
 
     def preview(self) -> None:
-        self._is_preview = self.dry_run or len(self.plan) > 0
+        self._is_preview = self.options.dry_run or len(self.plan) > 0
         self.hidden.warn([] if self.plan.is_off else self.plan.groups)
         if not self.output.is_kafka_form:
             self._say_types()

@@ -12,9 +12,10 @@ from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.change.share import refuse_share
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
+from kgtool.cli.options.shared import group_options, open_session, topics_option
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
@@ -63,9 +64,7 @@ def command(
     selection: Selection,
     topics: Sequence[TopicSpec],
     force: bool,
-    all_or_nothing: bool,
-    dry_run: bool,
-    yes: bool,
+    change: ChangeOptions,
 ) -> None:
     """Delete committed offsets, of living groups too (KIP-496).
 
@@ -76,17 +75,19 @@ def command(
     selection.check("delete-offsets")
     if not topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
-    confirm.require(yes, dry_run)
-    given = {"all_or_nothing": all_or_nothing, "dry_run": dry_run, "yes": yes}
-    _run(settings, output, selection, topics, force, given)
+    confirm.require(change)
+    _run(settings, output, selection, topics, force, change)
 
 
 def kafka_form(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    given: dict[str, Any],
+    change: ChangeOptions,
 ) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
-    kept = {name: given[name] for name in ("all_or_nothing", "dry_run")}
-    _run(settings, output, selection, given["topic"], given["force"], kept)
+    _run(settings, output, selection, given["topic"], given["force"], change)
 
 
 def _run(
@@ -95,14 +96,14 @@ def _run(
     selection: Selection,
     topics: Sequence[TopicSpec],
     force: bool,
-    given: dict[str, Any],
+    change: ChangeOptions,
 ) -> None:
-    asks_broker = output.is_kafka_form and not (given["dry_run"] or given["all_or_nothing"])
+    asks_broker = output.is_kafka_form and not (change.dry_run or change.all_or_nothing)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
         check = refuse_share if output.is_kafka_form else None
         kind = DeleteOffsets(dict.fromkeys(groups, topics), force, check, asks_broker=asks_broker)
-        run = _DeleteRun(session, output, kind, groups, **given)
+        run = _DeleteRun(session, output, kind, groups, change)
         run.selection, run.topics = selection, topics
         run.run()
 
@@ -175,11 +176,15 @@ class _DeleteRun(ChangeRun):
     def report(self, wave: list[GroupOffsetDeletions]) -> None:
         output = self.output
         is_off = any(row.status == "skipped" for result in wave for row in result.rows)
-        if output.folds_results and self.plan.offsets > TableStream.FOLDED and not self.dry_run:
+        if (
+            output.folds_results
+            and self.plan.offsets > TableStream.FOLDED
+            and not self.options.dry_run
+        ):
             self._report_folded(wave)
             return
         for result in wave:
-            _headline(output, result, is_dry=self.dry_run, is_off=is_off)
+            _headline(output, result, is_dry=self.options.dry_run, is_off=is_off)
             found = [build_row(row, DELETE_OFFSETS) for row in result.rows]
             if output.is_kafka_form:
                 output.text(kafka_tables.offset_deletions(result.rows), end="")

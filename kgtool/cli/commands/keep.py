@@ -9,9 +9,10 @@ from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.change import confirm
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.describe.expiry import explain_rules
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, group_options, open_session
+from kgtool.cli.options.shared import group_options, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
@@ -37,13 +38,7 @@ from kgtool.text import counted, escape
 @flag("--join", "Join and leave groups whose clock runs from when they became Empty.")
 @change_options(all_or_nothing=True)
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    join: bool,
-    all_or_nothing: bool,
-    dry_run: bool,
-    yes: bool,
+    settings: Settings, output: Output, selection: Selection, join: bool, change: ChangeOptions
 ) -> None:
     """Keep committed offsets for another full retention.
 
@@ -52,21 +47,20 @@ def command(
     --join joins and leaves it, which restarts that clock.
     """
     selection.check("keep")
-    confirm.require(yes, dry_run)
+    confirm.require(change)
     with open_session(settings, progress=True) as session:
         groups = choose(session, output, selection, KEEP).groups
         kind = Keep(now_ms, join=join)
-        given = {"all_or_nothing": all_or_nothing, "dry_run": dry_run, "yes": yes}
-        run = _KeepRun(session, output, kind, _in_log_order(session, output, groups), **given)
+        run = _KeepRun(session, output, kind, _in_log_order(session, change, groups), change)
         run.kind = kind
         run.run()
 
 
-def _in_log_order(session: Session, output: Output, groups: list[str]) -> list[str]:
+def _in_log_order(session: Session, change: ChangeOptions, groups: list[str]) -> list[str]:
     """Return many groups by their partition of the log, which is read once then."""
     if not AdaptiveBatches(groups).are_many:
         return groups
-    first = output.canary or 0
+    first = change.canary or 0
     by_partition = session.run(by_log(session.cluster, groups[first:]))
     return [*groups[:first], *by_partition]
 

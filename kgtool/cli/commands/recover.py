@@ -22,15 +22,10 @@ from kgtool.changes.restore.recover import (
 from kgtool.changes.snapshot import GroupImage
 from kgtool.cli.change.restore import RestoreRun, Shape, restore_options
 from kgtool.cli.commands.undo import living_options
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    change_options,
-    group_arguments,
-    no_cluster,
-    open_session,
-    topics_option,
-)
+from kgtool.cli.options.shared import group_arguments, no_cluster, open_session, topics_option
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
@@ -71,7 +66,10 @@ def command(
     at: str | None,
     source: Path | None,
     out: Path | None,
-    **given: Any,
+    force: bool,
+    as_member: bool,
+    wait_empty: str | None,
+    change: ChangeOptions,
 ) -> None:
     """Restore offsets that expired or were deleted by any tool.
 
@@ -85,10 +83,10 @@ def command(
     at_ms = None if at is None else timespec.time_ms(at, now_ms())
     if out is not None:
         _check_out(out)
-        given["dry_run"] = True
+        change = change._replace(dry_run=True)
     # A file may be written whoever is a member now.
-    policy = RestorePolicy(force=given["force"], as_member=given["as_member"] or out is not None)
-    options = restore_options(policy, given)
+    policy = RestorePolicy(force=force, as_member=as_member or out is not None)
+    options = restore_options(policy, change, wait_empty)
     files = None if source is None else LogFiles(source)
     output.begin(RECOVER)
     if settings is None:

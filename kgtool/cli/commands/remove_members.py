@@ -13,9 +13,10 @@ from kgtool.changes.reset.rows import members
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import wait_until_empty
 from kgtool.cli.change.run import ChangeRun
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose_in_order
-from kgtool.cli.options.shared import change_options, group_arguments, open_session
+from kgtool.cli.options.shared import group_arguments, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
@@ -58,9 +59,7 @@ def command(
     output: Output,
     selection: Selection,
     wait_empty: str | None,
-    all_or_nothing: bool,
-    dry_run: bool,
-    yes: bool,
+    change: ChangeOptions,
     **chosen: Any,
 ) -> None:
     """Remove members from a group: stuck, static and departed ones.
@@ -74,19 +73,11 @@ def command(
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
     wait = timespec.waiting_seconds(wait_empty)
-    confirm.require(yes, dry_run)
-    reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
+    confirm.require(change)
+    reason = f"kgtool remove-members: {change.reason}" if change.reason else "kgtool remove-members"
     with open_session(settings) as session:
         groups = choose_in_order(session, output, selection, MEMBERS)
-        run = _RemoveRun(
-            session,
-            output,
-            RemoveMembers(choice, reason),
-            groups,
-            all_or_nothing=all_or_nothing,
-            dry_run=dry_run,
-            yes=yes,
-        )
+        run = _RemoveRun(session, output, RemoveMembers(choice, reason), groups, change)
         run.run()
         if wait and run.is_changed:
             _wait(session, output, list(run.plan.groups), wait)
@@ -105,7 +96,7 @@ class _RemoveRun(ChangeRun):
                 output.done += 1
                 output.note(f"Group {escape(group.group)} has no members.")
         rows = list(map(_row, open_rows(*wave)))
-        if rows and not self.dry_run:
+        if rows and not self.options.dry_run:
             output.note_once("Members to remove:")
             preview(output, shown(MEMBERS)[:-1], rows)
 

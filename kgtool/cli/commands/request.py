@@ -21,8 +21,9 @@ from kgtool.changes.raw_request import (
     send_parts,
 )
 from kgtool.cli.change import confirm
+from kgtool.cli.options.change import ChangeOptions, consent_options
 from kgtool.cli.options.declare import declare, flag, option
-from kgtool.cli.options.shared import cluster_options, consent_options, open_session
+from kgtool.cli.options.shared import cluster_options, open_session
 from kgtool.cli.options.types import number
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
@@ -72,14 +73,13 @@ class RequestOptions(NamedTuple):
     version: int | None
     broker: int | None
     hex: bool
-    dry_run: bool
-    yes: bool
+    change: ChangeOptions
 
     def request(self, version: int) -> Any:
         """Build the message; refuse invalid ones, and changes without a terminal or ``--yes``."""
         request = make_request(self.api, version, self.body)
         if changes(request):
-            confirm.require(self.yes, self.dry_run)
+            confirm.require(self.change)
         return request
 
 
@@ -139,7 +139,7 @@ def command(
     options = options._replace(body=_body(body, settings and settings.timeout_ms))
     if settings is not None:
         _send(settings, output, options)
-    elif options.dry_run:
+    elif options.change.dry_run:
         _only_show(output, options)
     else:
         raise UsageError(
@@ -215,13 +215,13 @@ def _send(settings: Settings, output: Output, options: RequestOptions) -> None:
             parts = session.run(route(session.cluster, request))
         else:
             parts = [RoutedRequest(options.broker, request)]
-        if options.dry_run:
+        if options.change.dry_run:
             _would_send(output, options, parts, version, settings.client_id)
             return
         if changes(request):
             output.note("A raw request is not in the journal: kgtool can't undo it.")
             question = f"Send {options.api} version {version}?"
-            confirm.ask(session, output, question, options.yes, is_raw=True)
+            confirm.ask(session, output, options.change, question, is_raw=True)
         for answer in session.run(send_parts(session.cluster, parts, version)):
             _show(output, options, answer, version, settings.client_id)
 
@@ -256,7 +256,7 @@ def _row(
         "broker": None if part.to == ANY else part.to,
         "request": to_json(part.request, version),
     }
-    if options.hex or options.dry_run:
+    if options.hex or options.change.dry_run:
         body = encode(part.request, version)
         frame = encode_request(part.request, version, 0, client_id)
         row["header_hex"] = frame[4 : len(frame) - len(body)].hex()

@@ -21,14 +21,10 @@ from kgtool.cli.change.journaled import wait_until_empty
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.change.share import refuse_share_resets
 from kgtool.cli.commands.delete_offsets import with_topics
+from kgtool.cli.options.change import ChangeOptions, all_or_nothing_option, change_options
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import (
-    all_or_nothing_option,
-    change_options,
-    group_options,
-    open_session,
-)
+from kgtool.cli.options.shared import group_options, open_session
 from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import TableStream, preview
@@ -56,9 +52,8 @@ class ResetOptions(NamedTuple):
     """A single --group: CSV lines then have no group."""
     create: bool
     force: bool
-    all_or_nothing: bool
     wait_seconds: float
-    yes: bool
+    change: ChangeOptions
     asks: bool = False
     """Ask after the preview: without ``--execute``, on a terminal."""
 
@@ -100,7 +95,9 @@ class ResetOptions(NamedTuple):
 @all_or_nothing_option
 @flag("--force", "Also where a transaction is pending.")
 @change_options()
-def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int | None:
+def command(
+    settings: Settings, output: Output, selection: Selection, change: ChangeOptions, **given: Any
+) -> int | None:
     """Set the committed offsets of groups that have no members.
 
     Without --execute it shows a preview, and asks if it is on a terminal. What can't be reset (a
@@ -110,11 +107,11 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
         selection, given["topic"] = with_topics(selection)
     selection.check("reset-offsets")
     given = _with_to(given)
-    kafka_refusals.check_reset(_names(selection, given))
-    options = _options(output, selection, given, settings.timeout_ms)
+    kafka_refusals.check_reset(_names(selection, {**given, "dry_run": change.dry_run}))
+    options = _options(output, selection, given, change, settings.timeout_ms)
     if options.execute:
-        confirm.require(options.yes, dry_run=False)
-    elif not (given["dry_run"] or options.export) and output.is_text and confirm.is_interactive():
+        confirm.require(change)
+    elif not (change.dry_run or options.export) and output.is_text and confirm.is_interactive():
         options = options._replace(asks=True)
     return _run(settings, output, selection, options)
 
@@ -139,12 +136,16 @@ def _with_to(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def kafka_form(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    given: dict[str, Any],
+    change: ChangeOptions,
 ) -> int | None:
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
-    if not given["execute"] and not given["dry_run"]:
+    if not given["execute"] and not change.dry_run:
         output.note(reset_report.NO_EXECUTE)
-    options = _options(output, selection, given, settings.timeout_ms)
+    options = _options(output, selection, given, change, settings.timeout_ms)
     return _run(settings, output, selection, options)
 
 
@@ -162,7 +163,11 @@ def _names(selection: Selection, given: Mapping[str, Any]) -> set[str]:
 
 
 def _options(
-    output: Output, selection: Selection, given: Mapping[str, Any], timeout_ms: int
+    output: Output,
+    selection: Selection,
+    given: Mapping[str, Any],
+    change: ChangeOptions,
+    timeout_ms: int,
 ) -> ResetOptions:
     """Read the options.
 
@@ -178,8 +183,12 @@ def _options(
         strategy=_strategy(output, selection, given, timeout_ms),
         topics=topics,
         has_one_group=len(names) == 1 and not selection.needs_listing,
+        execute=given["execute"],
+        export=given["export"],
+        create=given["create"],
+        force=given["force"],
         wait_seconds=timespec.waiting_seconds(given["wait_empty"]),
-        **{name: value for name, value in given.items() if name in ResetOptions._fields},
+        change=change,
     )
 
 
@@ -233,11 +242,9 @@ def _run(
             output,
             ResetOffsets(request, refuse_share_resets if output.is_kafka_form else list),
             groups,
-            all_or_nothing=options.all_or_nothing,
-            dry_run=not options.may_change,
-            yes=options.yes,
+            options.change._replace(dry_run=not options.may_change),
         )
-        run.options, run.kafka_rows, run.table = options, rows, table
+        run.reset, run.kafka_rows, run.table = options, rows, table
         try:
             run.run()
         except confirm.Declined as declined:
@@ -250,7 +257,7 @@ def _run(
 
 class _ResetRun(ChangeRun):
     doing, always_plans = "Resetting", True
-    options: ResetOptions
+    reset: ResetOptions
     kafka_rows: DiskList[list[reset_report.KafkaRow]]
     table: TableStream
     _has_kafka_rows = False
@@ -258,11 +265,11 @@ class _ResetRun(ChangeRun):
     """Records of the whole plan."""
 
     def note_refusal(self) -> None:
-        if not self.options.export:
+        if not self.reset.export:
             super().note_refusal()
 
     def show(self, wave: list[GroupReset]) -> None:
-        options, output = self.options, self.output
+        options, output = self.reset, self.output
         is_change = options.may_change and bool(open_rows(*wave))
         if output.is_kafka_form or (options.export and not is_change):
             for line in reset_report.notes(wave, options.strategy):
@@ -292,15 +299,15 @@ class _ResetRun(ChangeRun):
         return f"Reset {counted(self.plan.offsets, self.offset_word)}?"
 
     def change(self, *, is_planned: bool = True) -> None:
-        self.options = self.options._replace(execute=True)
+        self.reset = self.reset._replace(execute=True)
         super().change(is_planned=is_planned)
 
     def report(self, wave: list[GroupReset]) -> None:
         """Report the outcome of a wave; the table of Kafka's tool comes at the end."""
         output = self.output
         reset_report.put(output, wave)
-        if self.options.export:
-            lines = reset_report.csv(wave, not self.options.has_one_group, sys.stdout.isatty())
+        if self.reset.export:
+            lines = reset_report.csv(wave, not self.reset.has_one_group, sys.stdout.isatty())
             output.text(lines, end="")
         elif output.is_kafka_form:
             rows = reset_report.kafka_rows(wave)
@@ -310,7 +317,7 @@ class _ResetRun(ChangeRun):
             self.table.add(reset_report.table_rows(wave))
 
     def finish(self, *, is_whole: bool = True) -> None:
-        options, output = self.options, self.output
+        options, output = self.reset, self.output
         self.table.flush()
         if options.export:
             output.text("", end="\n" if output.is_kafka_form else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,9 +20,10 @@ from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
 from kgtool.cli.change.restore import RestoreRun, restore_options
 from kgtool.cli.commands.undo import living_options
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, name_test
-from kgtool.cli.options.shared import change_options, name_options, open_session, topics_option
+from kgtool.cli.options.shared import name_options, open_session, topics_option
 from kgtool.cli.output.output import Output
 from kgtool.columns.changes import RESTORE
 from kgtool.config import Settings
@@ -63,7 +63,15 @@ def command(
     topics: tuple[TopicSpec, ...],
     by_time: bool,
     checkpoints: str | None,
-    **given: Any,
+    map_group: tuple[str, ...],
+    map_topic: tuple[str, ...],
+    other_cluster: bool,
+    create: bool,
+    verify: bool,
+    force: bool,
+    as_member: bool,
+    wait_empty: str | None,
+    change: ChangeOptions,
 ) -> None:
     """Restore the committed offsets of groups from a backup.
 
@@ -73,23 +81,22 @@ def command(
     the reason. Offsets that the file does not have are left alone. It has a journal: kgtool undo
     takes a restore back.
     """
-    force, is_other = given["force"], given["other_cluster"]
-    policy = RestorePolicy(force, create=given["create"], as_member=given["as_member"])
-    options = restore_options(policy, given)
+    policy = RestorePolicy(force, create=create, as_member=as_member)
+    options = restore_options(policy, change, wait_empty, verify=verify)
     if by_time and checkpoints is not None:
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file, settings.timeout_ms)
     selecting = BackupSelection(
         name_test(selection),
         lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
-        mapping(given["map_group"], "map-group"),
-        mapping(given["map_topic"], "map-topic"),
-        is_other,
+        mapping(map_group, "map-group"),
+        mapping(map_topic, "map-topic"),
+        other_cluster,
     )
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(RESTORE, session.cluster_id)
-        if not (force or is_other):
+        if not (force or other_cluster):
             way_on = "--other-cluster goes on anyway"
             check_cluster(backup.file, backup.cluster_id, session.cluster_id, way_on)
         _name_missing(output, backup, selection)

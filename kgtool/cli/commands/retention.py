@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import FILE, flag, group, option
 from kgtool.cli.options.shared import (
-    change_options,
     cluster_options,
     connection_params,
     open_session,
@@ -94,7 +94,14 @@ def plan(settings: Settings, output: Output, path: Path, out: Path, overwrite: b
     "Delete even if __consumer_offsets can't be read to see whether a group was used meanwhile.",
 )
 @change_options()
-def apply(settings: Settings, output: Output, path: Path, **given: Any) -> None:
+def apply(
+    settings: Settings,
+    output: Output,
+    path: Path,
+    join: bool,
+    allow_blind: bool,
+    change: ChangeOptions,
+) -> None:
     """Commit again, and delete, what is due by the rules of a file, or by a plan.
 
     Offsets are looked at again just before they are changed: what was committed since is left
@@ -104,12 +111,14 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> None:
     which the journal tells (KGTOOL_JOURNAL_DIR): keep it between the runs.
     """
     from kgtool.cli.change import confirm
+    from kgtool.cli.retention.apply import RetentionOptions
     from kgtool.cli.retention.plan import apply_file, apply_plan, is_plan
     from kgtool.config.retention import read_rules
 
-    confirm.require(given["yes"], given["dry_run"])
+    confirm.require(change)
+    options = RetentionOptions(change, join, allow_blind)
     file = hold(path, settings.timeout_ms)
     if is_plan(file):
-        apply_plan(settings, output, file, path, given)
+        apply_plan(settings, output, file, path, options)
     else:
-        apply_file(settings, output, read_rules(file), given)
+        apply_file(settings, output, read_rules(file), options)

@@ -25,15 +25,9 @@ from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.change.restore import RestoreOptions, RestoreRun, restore_options
 from kgtool.cli.commands import history as history_command
 from kgtool.cli.commands.configs import ConfigRun
+from kgtool.cli.options.change import ChangeOptions, all_or_nothing_option, change_options
 from kgtool.cli.options.declare import FILE, added, declare, flag, option
-from kgtool.cli.options.shared import (
-    all_or_nothing_option,
-    change_options,
-    given_connection,
-    make_settings,
-    no_cluster,
-    open_session,
-)
+from kgtool.cli.options.shared import given_connection, make_settings, no_cluster, open_session
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
@@ -75,7 +69,16 @@ def living_options(function: Any) -> Any:
 @living_options
 @change_options(required=False)
 def command(
-    settings: Settings | None, output: Output, journal: str | None, path: str | None, **given: Any
+    settings: Settings | None,
+    output: Output,
+    journal: str | None,
+    path: str | None,
+    force: bool,
+    list_: bool,
+    agreed: Path | None,
+    as_member: bool,
+    wait_empty: str | None,
+    change: ChangeOptions,
 ) -> None:
     """Restore offsets to what they were before a change.
 
@@ -86,7 +89,7 @@ def command(
 
     Without --bootstrap-server it connects to where the change was made.
     """
-    if given["list_"]:
+    if list_:
         output.command = "history"
         history_command.show(output, None, dry_run=False)
         return
@@ -94,8 +97,8 @@ def command(
         raise UsageError(
             "undo takes a journal's ID, or last, or --from FILE. kgtool undo --list shows the IDs."
         )
-    policy = RestorePolicy(force=given["force"], exact=True, as_member=given["as_member"])
-    options = restore_options(policy, given)
+    policy = RestorePolicy(force=force, exact=True, as_member=as_member)
+    options = restore_options(policy, change, wait_empty, agreed=agreed)
     url = path if path is not None and "://" in path else None
     with ExitStack() as stack:
         if url is not None:
@@ -174,15 +177,7 @@ def _undo(
         output.begin(CONFIGS_ALTER, session.cluster_id)
         changes, force = history.changed_configs(entry.file), options.policy.force
         altering = earlier_configs(changes, force=force, only=options.only)
-        configs = ConfigRun(
-            session,
-            output,
-            altering,
-            list(altering.wanted),
-            all_or_nothing=options.all_or_nothing,
-            dry_run=options.dry_run,
-            yes=options.yes,
-        )
+        configs = ConfigRun(session, output, altering, list(altering.wanted), options.change)
         configs.undoes = entry.id
         configs.run()
         has_failed, journal_id = configs.has_failed, configs.journal_id
@@ -194,5 +189,5 @@ def _undo(
         has_failed, journal_id = run.failed > 0, run.journal_id
         if not run.done and not has_failed:
             output.note("There is nothing to restore.")
-    if not (options.dry_run or has_failed or lost):
+    if not (options.change.dry_run or has_failed or lost):
         mark_undone(entry, journal_id, now_ms(), output.note)

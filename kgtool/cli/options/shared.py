@@ -59,20 +59,41 @@ def get_output() -> Output:
     return output
 
 
-def _stored(attribute: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
-    """Store an option's value in an attribute of the run's output instead of passing it on.
-
-    :param read: converts the value; may refuse it.
-    """
+def _kept(keep: Callable[[Output, Any], None]) -> dict[str, Any]:
+    """Keep an option's value in the run's output instead of passing it on."""
 
     def store(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
-            setattr(get_output(), attribute, read(value))
+            keep(get_output(), value)
 
     return {"expose_value": False, "callback": store}
 
 
-def _combined(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
+def _debug(output: Output, _value: bool) -> None:
+    output.is_debug = True
+
+
+def _no_color(output: Output, _value: bool) -> None:
+    output.use_color = False
+
+
+def _format(output: Output, name: str) -> None:
+    output.format = name
+
+
+def _no_headers(output: Output, _value: bool) -> None:
+    output.no_headers = True
+
+
+def _limit(output: Output, rows: int) -> None:
+    output.limit = rows
+
+
+def _verbose(output: Output, _value: bool) -> None:
+    output.verbose = True
+
+
+def combined(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
     """Pass one argument ``name``, made of the values of the options ``parts``, to a command."""
 
     def wrapper(**given: Any) -> Any:
@@ -118,22 +139,14 @@ def output_params(function: F) -> F:
     """Declare the options of the run's ``Output``."""
     return added(
         function,
-        flag(
-            "--debug",
-            "Show tracebacks, and every message to and from brokers.",
-            **_stored("is_debug"),
-        ),
-        flag(
-            "--no-color",
-            "Never use colours (also NO_COLOR).",
-            **_stored("use_color", lambda _: False),
-        ),
+        flag("--debug", "Show tracebacks, and every message to and from brokers.", **_kept(_debug)),
+        flag("--no-color", "Never use colours (also NO_COLOR).", **_kept(_no_color)),
         option(
             "--output",
             None,
             "The format of the results (default: text; wide: it hides no column).",
             type=OneOf(FORMATS),
-            **_stored("format"),
+            **_kept(_format),
         ),
     )
 
@@ -142,9 +155,15 @@ def rows_options(function: F) -> F:
     """Add ``--limit`` and ``--no-headers``, for the command's one table."""
     return added(
         function,
-        flag("--no-headers", "No header line.", **_stored("no_headers")),
-        option("--limit", "N", "Only the first N rows.", type=number(1), **_stored("limit")),
+        flag("--no-headers", "No header line.", **_kept(_no_headers)),
+        option("--limit", "N", "Only the first N rows.", type=number(1), **_kept(_limit)),
     )
+
+
+def all_rows_option(function: F) -> F:
+    """Add ``--verbose`` of a change: its results are not folded."""
+    text = "All results, also on a terminal."
+    return flag("--verbose all_rows", text, **_kept(_verbose))(function)
 
 
 def cluster_options(*, required: bool = True) -> Callable[[F], F]:
@@ -157,13 +176,13 @@ def cluster_options(*, required: bool = True) -> Callable[[F], F]:
         return make_settings(required)
 
     return lambda function: connection_params(
-        _combined(output_options(function), "settings", settings, *CONNECTION)
+        combined(output_options(function), "settings", settings, *CONNECTION)
     )
 
 
 def output_options(function: F) -> F:
     """Give a command ``output: Output``."""
-    return output_params(_combined(function, "output", get_output))
+    return output_params(combined(function, "output", get_output))
 
 
 def view_options(function: F) -> F:
@@ -241,7 +260,7 @@ def selection_options(function: F) -> F:
 
     return name_options(
         added(
-            _combined(function, "selection", narrowed, "selection", "state", "type_"),
+            combined(function, "selection", narrowed, "selection", "state", "type_"),
             option("--type type_", "TYPES", "Only types: classic,consumer,share,streams."),
             option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
         )
@@ -259,7 +278,7 @@ def _selecting(function: F) -> F:
         return Selection(group, **given)
 
     parts = ("group", "all_groups", "match", "regex", "exclude")
-    return _combined(function, "selection", selection, *parts)
+    return combined(function, "selection", selection, *parts)
 
 
 def name_options(function: F) -> F:
@@ -290,7 +309,7 @@ def positions(function: F) -> F:
     """Add a command's arguments, groups or patterns, to ``selection``; below ``name_options``."""
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
     return argument(
-        _combined(
+        combined(
             function,
             "selection",
             lambda words, selection: selection.with_arguments(words),
@@ -314,85 +333,4 @@ def group_arguments(function: F) -> F:
         return Selection(group).with_arguments(words)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
-    return added(_combined(function, "selection", selection, "words", "group"), _GROUP, argument)
-
-
-def all_or_nothing_option(function: F) -> F:
-    """Add ``--all-or-nothing``, which excludes ``--canary``."""
-    return added(
-        _combined(function, "all_or_nothing", check_canary, "all_or_nothing"),
-        flag(
-            "--all-or-nothing",
-            "Do nothing unless all of it can be done; later failures are not rolled back.",
-        ),
-    )
-
-
-def check_canary(all_or_nothing: bool) -> bool:
-    """Return ``all_or_nothing``; UsageError with ``--canary``, which changes some groups first."""
-    if all_or_nothing and get_output().canary is not None:
-        raise UsageError("--canary and --all-or-nothing exclude each other.")
-    return all_or_nothing
-
-
-def _url(text: str) -> str:
-    """Return a URL; UsageError if it is not one."""
-    from kgtool.changes.journal.remote_copy import check_url
-
-    return check_url(text)
-
-
-def consent_options(function: F, reason: str = "Why, where a policy asks for it.") -> F:
-    """Add the options that approve a change: ``--yes``, ``--confirm`` and ``--reason``."""
-    return added(
-        function,
-        option("--reason", "TEXT", reason, **_stored("reason")),
-        option(
-            "--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.", **_stored("confirm")
-        ),
-        flag("--yes", "Do not ask."),
-    )
-
-
-def change_params(function: F) -> F:
-    """Declare the options of every change: ``--dry-run``, limits, and those that approve it."""
-    limited = added(
-        function,
-        option(
-            "--max-groups max_delete",
-            "N",
-            "Refuse to change more than N groups.",
-            type=number(0),
-            **_stored("max_delete"),
-        ),
-        option(
-            "--canary",
-            "N",
-            "N groups first; stop if one fails.",
-            type=number(1),
-            **_stored("canary"),
-        ),
-        flag("--dry-run", "Show what would be done, and do nothing."),
-        option(
-            "--journal-copy",
-            "URL",
-            "Keep the journal there too: s3://...",
-            **_stored("journal_copy", _url),
-        ),
-    )
-    return consent_options(limited, "Why: kept in the journal.")
-
-
-def change_options(*, required: bool = True, all_or_nothing: bool = False) -> Callable[[F], F]:
-    """Give a command ``settings``, ``output`` and the options of every change.
-
-    :param all_or_nothing: also ``--all-or-nothing``, the first in its help.
-    """
-
-    def add(function: F) -> F:
-        function = flag(
-            "--verbose all_rows", "All results, also on a terminal.", **_stored("verbose")
-        )(change_params(cluster_options(required=required)(function)))
-        return all_or_nothing_option(function) if all_or_nothing else function
-
-    return add
+    return added(combined(function, "selection", selection, "words", "group"), _GROUP, argument)

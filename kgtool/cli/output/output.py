@@ -57,15 +57,10 @@ class Output:
         self.before_end: list[Callable[[], None]] = []
         """Called when an error ends the run, to print final notes."""
         self.is_debug = False
-        self.reason: str | None = None
-        self.journal_copy: str | None = None
-        self.confirm: str | None = None
         self.limit: int | None = None
         """The most rows of a table."""
         self.no_headers = False
         self.verbose = False
-        self.max_delete: int | None = None
-        self.canary: int | None = None
         self.arguments: Sequence[str] = ()
         self.is_kafka_form = False
         self.use_color: bool | None = None

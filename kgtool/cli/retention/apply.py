@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup.apply import ItemResult, size
 from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanItem
@@ -20,6 +20,7 @@ from kgtool.cli.change import confirm
 from kgtool.cli.change.canary import go_on_after, not_reached
 from kgtool.cli.change.journaled import CommandChange
 from kgtool.cli.cleanup.apply import Apply, show_plan
+from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
@@ -38,6 +39,16 @@ from kgtool.text import counted
 FirstMs = Mapping[tuple[str, TopicPartition], int]
 
 
+class RetentionOptions(NamedTuple):
+    """The options of ``retention apply``."""
+
+    change: ChangeOptions
+    join: bool
+    """Join and leave groups whose clock runs from when they became Empty."""
+    allow_blind: bool
+    """Remove even if the log can't be read."""
+
+
 class RetentionApply:
     """One run: first what is kept, then what is removed, after one question.
 
@@ -53,18 +64,14 @@ class RetentionApply:
         plan: CleanupPlan,
         rules: RetentionRules,
         first_ms: FirstMs,
-        *,
-        dry_run: bool,
-        yes: bool,
-        join: bool,
-        allow_blind: bool,
+        options: RetentionOptions,
     ) -> None:
         self._session, self._output, self._rules = session, output, rules
-        self._dry_run, self._yes = dry_run, yes
+        self._options = options.change
         planned, rest = split(plan)
-        self._kind = KeepPlanned(now_ms, planned, first_ms, join=join)
+        self._kind = KeepPlanned(now_ms, planned, first_ms, join=options.join)
         self._keeps = list(planned)
-        self._removal = _Removal(self, session, output, rest, dry_run, allow_blind)
+        self._removal = _Removal(self, session, output, rest, options)
         self._removals = [item for item in rest.items if item.changes]
         self._table = TableStream(output, shown(RETENTION), folds=True)
         self._said: set[tuple[str, str]] = set()
@@ -78,10 +85,10 @@ class RetentionApply:
                 plan.report(self._report)
                 if not self._keeps:
                     self._output.note("Nothing is due.")
-            elif self._dry_run:
+            elif self._options.dry_run:
                 plan.report(self._report)
                 groups, offsets = self._total(plan)
-                confirm.note_refusal(self._session, self._output, groups, offsets)
+                confirm.note_refusal(self._session, self._output, self._options, groups, offsets)
                 if self._removals:
                     self._removal.run()
             else:
@@ -96,7 +103,7 @@ class RetentionApply:
         return ordered
 
     def _show(self, wave: list[GroupKeep]) -> None:
-        if not self._dry_run and not self._yes:
+        if not self._options.dry_run and not self._options.yes:
             rows = [
                 kept_row(self._rules, group, row, now_ms())
                 for group in wave
@@ -123,16 +130,17 @@ class RetentionApply:
             parts.append(f"{verb} {counted(size(self._removals)[1], 'offset')}")
         groups, offsets = self._total(plan)
         question = f"{' and '.join(parts)} ({counted(len(groups), 'group')})?"
-        confirm.ask(
-            self._session, self._output, question, self._yes, groups=groups, offsets=offsets
+        self._options = confirm.ask(
+            self._session, self._output, self._options, question, groups=groups, offsets=offsets
         )
+        self._removal.options = self._options._replace(yes=True)
 
     def _change(self, driver: Driver, plan: ChangePlan[Any]) -> None:
         total = len(plan.groups)
-        go_on = go_on_after(self._session, self._output, total, yes=self._yes)
-        canary = Canary(self._output.canary, total, go_on)
+        go_on = go_on_after(self._session, self._output, self._options, total)
+        canary = Canary(self._options.canary, total, go_on)
         if plan.groups:
-            change = CommandChange(self._session, self._output, command=KEEP)
+            change = CommandChange(self._session, self._output, self._options, command=KEEP)
             with change, Meter(self._output, "Keeping", total) as meter:
 
                 def report(wave: list[GroupKeep]) -> None:
@@ -190,12 +198,10 @@ class _Removal(Apply):
         session: Session,
         output: Output,
         plan: CleanupPlan,
-        dry_run: bool,
-        allow_blind: bool,
+        options: RetentionOptions,
     ) -> None:
-        given: dict[str, Any] = {"dry_run": dry_run, "yes": True, "rate": None}
-        where = Path(f"plan {plan.header.id}")
-        super().__init__(session, output, plan, where, allow_blind=allow_blind, **given)
+        where, change = Path(f"plan {plan.header.id}"), options.change._replace(yes=True)
+        super().__init__(session, output, plan, where, change, allow_blind=options.allow_blind)
         self._whole = whole
 
     def show(self) -> None:

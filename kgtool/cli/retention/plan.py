@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kgtool.changes.cleanup import plan_file
 from kgtool.changes.cleanup.plan_file import ACTIONS, KEEP_OFFSETS, CleanupPlan
@@ -19,7 +17,7 @@ from kgtool.cli.cleanup.plan import summary
 from kgtool.cli.options.shared import open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
-from kgtool.cli.retention.apply import RetentionApply
+from kgtool.cli.retention.apply import RetentionApply, RetentionOptions
 from kgtool.cli.retention.look import Found, find, row_of, say_join
 from kgtool.clock import token
 from kgtool.columns import shown
@@ -64,19 +62,19 @@ def is_plan(file: HeldFile) -> bool:
 
 
 def apply_file(
-    settings: Settings, output: Output, rules: RetentionRules, given: Mapping[str, Any]
+    settings: Settings, output: Output, rules: RetentionRules, options: RetentionOptions
 ) -> None:
     """Plan what is due by a file of rules, and apply it."""
     with open_session(settings, progress=True) as session:
         found = find(session, output, rules)
-        say_join(output, found.looked, join=given["join"])
+        say_join(output, found.looked, join=options.join)
         plan = make_plan(session.cluster_id, found.looked, rules, found.now_ms, token())
-        run = RetentionApply(session, output, plan, rules, found.looked.memory.first_ms, **given)
+        run = RetentionApply(session, output, plan, rules, found.looked.memory.first_ms, options)
         last = LastRun(journal_folder(), _place(rules), session.cluster_id)
         for row in (*refused_rows(found.looked, found.now_ms), *_lost(session, found, rules, last)):
             run.put(row)
         run.run()
-        problem = None if given["dry_run"] else last.write(found.now_ms)
+        problem = None if options.change.dry_run else last.write(found.now_ms)
         if problem is not None:
             output.note(escape(f"Note: the next run can't tell whether it is late: {problem}"))
 
@@ -100,7 +98,7 @@ def _lost(
 
 
 def apply_plan(
-    settings: Settings, output: Output, file: HeldFile, path: Path, given: Mapping[str, Any]
+    settings: Settings, output: Output, file: HeldFile, path: Path, options: RetentionOptions
 ) -> None:
     """Apply a plan that was reviewed."""
     plan = read_held(file, path, (*ACTIONS, KEEP_OFFSETS))
@@ -113,7 +111,7 @@ def apply_plan(
         way_on = "kgtool retention plan makes a plan of this cluster"
         check_cluster(path, plan.header.cluster_id, session.cluster_id, way_on)
         # The journals tell later from which time these counted: each notes the time before.
-        RetentionApply(session, output, plan, rules, {}, **given).run()
+        RetentionApply(session, output, plan, rules, {}, options).run()
 
 
 def _rules(plan: CleanupPlan, path: Path) -> RetentionRules:
