@@ -155,25 +155,23 @@ def step_ms(span_ms: int) -> int:
 
 
 def growth(parts: Any, end_ms: int) -> list[dict[str, Any]]:
-    """``at_ms, offsets, groups``: the numbers at up to POINTS times.
+    """``at_ms, offsets, groups``: the numbers at up to POINTS times, as far from each other.
 
     The first row is just before the first change, the last one is at ``end_ms``. ``parts`` are
     those of ``growth_steps``.
     """
     if not len(parts):
         return []
-    first = int(ints(parts["first_ms"]).min())
-    step = step_ms(end_ms - first)
-    start, code = np.unique(ints(parts["start_ms"]) // step * step, return_inverse=True)
+    step = step_ms(end_ms - int(ints(parts["first_ms"]).min()))
+    start = ints(parts["start_ms"]) // step
+    first, last = int(start.min()), end_ms // step
+    # A step without changes has its row too: a value holds until its row, not since the last one.
     offsets, groups = (
-        np.cumsum(np.bincount(code, ints(parts[name]))).astype(np.int64).tolist()
+        np.cumsum(np.bincount(start - first, ints(parts[name]), last - first + 1)).tolist()
         for name in ("change", "groups")
     )
-    rows = [{"at_ms": first - first % step, "offsets": 0, "groups": 0}]
-    rows += [
-        {"at_ms": min(at + step, end_ms), "offsets": some, "groups": others}
-        for at, some, others in zip(start.tolist(), offsets, groups, strict=True)
-    ]
-    if rows[-1]["at_ms"] < end_ms:
-        rows.append({**rows[-1], "at_ms": end_ms})
-    return rows
+    rows = {first * step: {"at_ms": first * step, "offsets": 0, "groups": 0}}
+    for number, (some, others) in enumerate(zip(offsets, groups, strict=True), first + 1):
+        at_ms = min(number * step, end_ms)
+        rows[at_ms] = {"at_ms": at_ms, "offsets": int(some), "groups": int(others)}
+    return list(rows.values())
