@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from kgtool.records import Record, decode
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
@@ -18,6 +21,8 @@ from tests.soak.lives import World, now_ms
 
 TOPIC = "__consumer_offsets"
 SLACK_MS = 3_000
+OPEN_SECONDS = 120
+"""How long a transaction may stay open: the producers of lives have 40 s, a broker's start more."""
 
 
 class Line(NamedTuple):
@@ -47,22 +52,42 @@ class Tombstone(NamedTuple):
 
 
 def read_log(bootstrap: str) -> list[Line]:
-    """Read all of __consumer_offsets, by a client that is not kgtool."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "truth-reader", "enable.auto.commit": False}
-    )
-    found = []
-    for number in sorted(consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions):
-        consumer.assign([TopicPartition(TOPIC, number, 0)])
-        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=20)
-        while consumer.position([TopicPartition(TOPIC, number)])[0].offset < end:
-            message = consumer.poll(1)
-            if message is not None and not message.error():
-                record = decode(message.key() or b"", message.value())
-                if isinstance(record, Record):
-                    found.append(Line(number, message.timestamp()[1], record))
-    consumer.close()
-    return found
+    """Read __consumer_offsets up to where it ends now, by a client that is not kgtool.
+
+    Waits for the transactions that are open before there, so that nothing behind them is missing;
+    those that were aborted are left out.
+    """
+    with closing(_reader(bootstrap, "read_uncommitted")) as reader:
+        numbers = sorted(reader.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions)
+        parts = [TopicPartition(TOPIC, number, 0) for number in numbers]
+        ends = [reader.get_watermark_offsets(part, timeout=20)[1] for part in parts]
+    with closing(_reader(bootstrap, "read_committed")) as reader:
+        return [line for at in zip(parts, ends, strict=True) for line in _lines(reader, *at)]
+
+
+def _reader(bootstrap: str, level: str) -> Consumer:
+    config = {"group.id": "truth-reader", "enable.auto.commit": False, "enable.partition.eof": True}
+    return Consumer({"bootstrap.servers": bootstrap, "isolation.level": level, **config})
+
+
+def _lines(reader: Consumer, part: TopicPartition, end: int) -> Iterator[Line]:
+    """The records of one partition, as soon as they are decided."""
+    reader.assign([part])
+    until, read = time.monotonic() + OPEN_SECONDS, 0
+    while read < end:
+        message = reader.poll(1)
+        if time.monotonic() > until:
+            raise RuntimeError(f"a transaction stays open in {part}")
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            read = message.offset() + 1
+            record = decode(message.key() or b"", message.value())
+            if isinstance(record, Record) and read <= end:
+                yield Line(part.partition, message.timestamp()[1], record)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            read = message.offset()  # markers are no messages
 
 
 def _key_of(record: Record) -> Key:
