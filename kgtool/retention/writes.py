@@ -226,7 +226,7 @@ class Write:
         live = self.history.live_offset(key)
         if live is None:
             # Only DeleteGroups, OffsetDelete and topic deletion remove pending offsets.
-            held = self.history.is_pending(key.group, key)
+            held = self.history.is_pending(key.group, key) or self._is_second(key)
             self._add(entry, key, r.CAUSE_EXPLICIT if held else None, None)
             return
         due = live.verdict.expires_at_ms
@@ -237,6 +237,12 @@ class Write:
         # The clocks of two coordinators may differ by more than the time between their records.
         at = min(live.expires_at_ms or due, entry.timestamp_ms)
         self._add(entry, key, r.CAUSE_EXPIRED, at, live)
+
+    def _is_second(self, key: Key) -> bool:
+        """Whether this write has removed it already: a deletion writes one tombstone for what is
+        committed and one for what is pending (OffsetMetadataManager.onPartitionsDeleted)."""
+        rows = self.rows.get(key.group, ()) if self.history.rules.pending_protects_offset else ()
+        return any((row.removal.topic, row.removal.partition) == key[1:] for row in rows)
 
     def _early(self, entry: Entry, live: LiveOffset) -> None:
         """Note an offset older than the retention that something else kept, if that may be gone."""

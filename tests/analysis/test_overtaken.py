@@ -68,6 +68,37 @@ def test_a_group_s_tombstone_before_other_records_overtakes_nothing(tmp_path: Pa
     assert causes(tmp_path, log, r.RULES_2_4)[None] == "explicit"
 
 
+@pytest.mark.parametrize("is_pending", [True, False])
+@pytest.mark.parametrize("rules", [r.RULES_4_1, r.RULES_3_8_NEW, r.RULES_2_4])
+def test_an_offset_that_one_write_removes_twice_was_deleted(
+    tmp_path: Path, rules: r.RuleSet, is_pending: bool
+) -> None:
+    """Real (4.3.1): a topic's deletion, while a transaction was open: one tombstone for what was
+    committed, one for what was pending.
+
+    The kind: one of two is taken for a removal of something that is not in the log. Siblings: an
+    offset that was due, another one of the same write, one that was removed a write before.
+    """
+    log = Log()
+    log.commit(T0, "t1")
+    log.commit(T0, "t2")
+    if is_pending:
+        log.commit(T0 + 30_000, "t1", pid=7)
+    for topic in ("t1", "t1", "t2"):
+        log.forget(T0 + 61_000, topic)
+    log.end_transaction(T0 + 62_000, 7, commit=False)
+    log.forget(T0 + 70_000, "t2")
+    rows = list(analysis(tmp_path / "a", log, rules.name).rows("removals"))
+    audited = audit(log.entries, rules, RETENTION_MS, INTERVAL_MS)
+    told = [(row["topic"], row["removed_at_ms"] - T0, row["cause"]) for row in rows]
+    both = [(row.topic, row.removed_at_ms - T0, row.cause) for row in audited]
+    assert sorted(told, key=str) == sorted(both, key=str)
+    second = [row.cause for row in audited if row.topic == "t1"][1]
+    is_known = is_pending or rules.new_coordinator
+    assert second == ("explicit" if is_known else None), "up to 3.9 there is one tombstone only"
+    assert both[-1][2] is None, "nothing was there, and no write has removed it just then"
+
+
 def joined(folder: Path, later_ms: int, members: list[list[str]]) -> list[int]:
     """Groups and offsets that a check each second would have removed of a group that joins."""
     log = Log()

@@ -143,8 +143,9 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     row = found.row[offsets]
     verdicts, stored = folded.verdicts(row, state[offsets]), found.stored[offsets]
     was_due = (verdicts.due_ms != NONE) & (verdicts.due_ms <= found.at_ms[offsets])
+    held = past.pending[row] | _second(folded, found)[offsets]
     cause[offsets] = np.where(
-        stored >= 0, np.where(was_due, EXPIRED, EXPLICIT), np.where(past.pending[row], EXPLICIT, -1)
+        stored >= 0, np.where(was_due, EXPIRED, EXPLICIT), np.where(held, EXPLICIT, -1)
     )
     expires[offsets], rule[offsets] = verdicts.expires_ms, verdicts.rule
     group, had = states.groups.at(state), any_of(write, offsets)
@@ -189,6 +190,16 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
         rule=rule,
         doubtful=in_doubt,
     )
+
+
+def _second(folded: FoldedLog, found: Removals) -> Bools:
+    """Which are of an offset that the same write has removed already (``retention.writes``)."""
+    bare = ~found.of_group & (found.stored < 0)
+    if not (folded.plan.rules.pending_protects_offset and bare.any()):
+        return np.zeros_like(bare)
+    first = np.unique(codes(found.group, found.at_ms, found.key), return_index=True)[1]
+    bare[first] = False
+    return bare
 
 
 def _raced(folded: FoldedLog, found: Removals, left: Ints) -> Bools:
