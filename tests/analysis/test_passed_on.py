@@ -219,6 +219,16 @@ def test_whole_and_right_or_refused(seed: int, tmp_path: Path) -> None:
     assert read > 2 * len(SOURCES)
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_encodings_and_colours_cost_no_record(encoding: str, tmp_path: Path) -> None:
+    """Kind: what a program does to all of a text hides records, or becomes part of names."""
+    for path in SOURCES:
+        plain = content(path_of(path, tmp_path))
+        changed = tmp_path / "changed"
+        changed.write_bytes(ENCODINGS[encoding](text_of(path), random.Random(1)))
+        assert content(changed) == plain, path.name
+
+
 @pytest.mark.parametrize("name", MANGLED)
 @pytest.mark.parametrize(
     "path", [path for path in SOURCES if ".dump-" in path.name], ids=lambda path: path.name

@@ -117,8 +117,11 @@ def test_a_run_replaces_all_or_nothing(
     one = analysis(engine, log(tmp_path / "one", "one"))
     session = getattr(one.engine, "session", None)
     place = out_place(session, out, overwrite=False)
+    late = out_place(session, out, overwrite=False)
     names = write_tables(one, place)
     assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["one"]
+    with pytest.raises(UsageError, match="give --overwrite"):  # both runs found it new
+        write_tables(one, late, overwrite=False)
     with pytest.raises(UsageError, match="give --overwrite"):
         out_place(session, out, overwrite=False)
 
