@@ -60,14 +60,16 @@ class TestFile:
 
         Siblings: files that are there already, links, in any number.
         """
-        taken = tmp_path / f".b.{os.getpid()}.new"
-        taken.touch(0o666)
-        taken.chmod(0o666)
-        before = taken.stat().st_ino
-        path = backup(tmp_path / "b")
-        assert path.stat().st_ino != before
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert taken.exists()
+        with BackupWriter(tmp_path / "b", HEADER):
+            (used,) = tmp_path.iterdir()  # by one that does not finish
+        for taken in (used, tmp_path / f".b.{os.getpid()}.new"):
+            taken.touch(0o666)
+            taken.chmod(0o666)
+            before = taken.stat().st_ino
+            path = backup(tmp_path / "b")
+            assert path.stat().st_ino != before
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert taken.exists()
 
     def test_an_unfinished_one_is_not_there(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b")

@@ -139,6 +139,16 @@ def test_nothing_leads_out_of_the_allowed_paths(tmp_path: Path, kind: str) -> No
             value(text, **DECLARED, **both)
 
 
+@pytest.mark.parametrize("key", ["inner/s", "./s", "..", ".", ""])
+def test_a_key_of_a_folder_is_the_name_of_a_file(tmp_path: Path, key: str) -> None:
+    """Kind: a key is joined to a path. It is refused also where it may be read."""
+    (tmp_path / "inner").mkdir()
+    for place in (tmp_path, tmp_path / "inner"):
+        (place / "s").write_text("k=v")
+    with pytest.raises(ConfigError, match="not the name of a file"):
+        value(f"${{dir:{tmp_path}:{key}}}", **DECLARED)
+
+
 def test_links_below_the_allowed_paths(tmp_path: Path) -> None:
     """Kubernetes mounts a Secret so: each file is a link, over a link to a folder."""
     mount, home = tmp_path / "mount", tmp_path / "home"
