@@ -25,6 +25,7 @@ from tests.bench import (
     describing,
     installed,
     listing,
+    living,
     recovering,
     startup,
 )
@@ -65,6 +66,13 @@ def _delete(runs: int, sizes: Sizes) -> list[Result]:
         return deleting.measure(here, runs, sizes)
 
 
+def _top(_runs: int, sizes: Sizes) -> list[Result]:
+    count, partitions, _ = sizes.living
+    with world("top") as here:
+        _fill(here, count, partitions)
+        return living.measure(here, sizes)
+
+
 def _recover(runs: int, sizes: Sizes) -> list[Result]:
     with world("recover") as here:
         return recovering.measure(here, runs, sizes)
@@ -90,6 +98,7 @@ PARTS: dict[str, Callable[[int, Sizes], list[Result]]] = {
     "streams": _streams,
     "delete": _delete,
     "recover": _recover,
+    "top": _top,
     "size": _size,
     "analyze": _analyze,
 }

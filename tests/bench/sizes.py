@@ -24,7 +24,9 @@ class Sizes(NamedTuple):
     """Of the log that ``analyze`` reads."""
     lost_records: int = 1_000_000
     """Of the partition of the log that ``recover`` reads."""
+    living: tuple[int, int, float] = (10_000, 3, 30)
+    """Groups and partitions on ``top``'s screen; the seconds of each look at it."""
 
 
-SMOKE = Sizes(20, 3, (40, 6), (3, 2, 2), (20, 3), 1, (30, 3), 1, 20_000, 200)
+SMOKE = Sizes(20, 3, (40, 6), (3, 2, 2), (20, 3), 1, (30, 3), 1, 20_000, 200, (20, 3, 2))
 """As small as can be: does every row still do its work?"""
