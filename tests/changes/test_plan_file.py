@@ -223,6 +223,19 @@ def test_the_key_is_that_of_the_work(tmp_path: Path) -> None:
     assert one.key != other.key
 
 
+@pytest.mark.parametrize("part", ["offsets", "keep"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("offset", 4), ("leader_epoch", 1), ("metadata", "m"), ("topic_id", "x"), ("partition", 1)],
+)
+def test_the_key_is_that_of_the_values_too(part: str, name: str, value: object) -> None:
+    """Kind: what an edited plan would write is taken for done, as the same places were."""
+    offset = p.PlannedOffset("t", 0, 3)
+    one = p.PlanItem(p.REBUILD_GROUP, "g", None, None, (), (offset,), (offset,))
+    assert one._replace(**{part: (offset._replace(**{name: value}),)}).key != one.key
+    assert one._replace(**{part: (offset._replace(lag=9),)}).key == one.key
+
+
 def test_nothing_is_left_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be written"):
         p.write(p.CleanupPlan(HEADER, ()), tmp_path / "no" / "plan.json")

@@ -277,6 +277,18 @@ def test_what_could_not_be_done_in_the_plan_is_not_done_later(now: list[Now], be
     assert (row.status, row.error and row.error.name) == ("failed", "NOT_DONE")
 
 
+@pytest.mark.parametrize(("old", "new"), [(6, 9), (5, 8), (None, 9), (5, None)])
+def test_consent_covers_what_was_there_and_what_comes(old: int | None, new: int | None) -> None:
+    """Kind: consent that covers only half of what was shown. Siblings: no offset, then or now."""
+
+    def row(old: int | None, new: int | None) -> RestoreRow:
+        values = [None if each is None else CommittedOffset(each, None, "") for each in (old, new)]
+        return RestoreRow("g", "t", 0, values[0], values[1], "would-restore")
+
+    assert restore_offsets._same_values(row(5, 9), row(5, 9))
+    assert not restore_offsets._same_values(row(5, 9), row(old, new))
+
+
 def test_what_is_wanted_is_read_once() -> None:
     """Kind: consent that covers only half of what was shown; a translation by time could give
     another offset at the second look. Sibling: a group that appears twice."""

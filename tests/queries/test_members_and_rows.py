@@ -73,6 +73,8 @@ def test_readable(
     value = CommittedOffset(committed, None, "")
     row = offset_row("g", TopicPartition("t", 0), value, ends, None, None)
     assert (row.lag, row.readable) == (lag, readable)
+    marker = offset_row("g", TopicPartition("t", 0), value, ends, None, None, None, True)
+    assert marker.readable == (None if readable is None else 0), "only markers are left"
 
 
 @pytest.mark.parametrize(
