@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from typing import Any
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import ResourceType
 
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
+from kgtool.queries.log import removals
 from kgtool.sandbox.cluster import Sandbox
 from tests.broker.conftest import Kgtool
 from tests.broker.test_authorisation import Guarded
@@ -110,6 +114,27 @@ def test_one_offset_that_was_deleted(cluster: Sandbox, kgtool: Kgtool) -> None:
     (undo,) = [line for line in row["next"] if "kgtool undo" in line]
     assert kgtool(*undo.split()[1:], "--yes").status == 0
     assert clients.committed(cluster.bootstrap, group) == {(held, 0): 0, (left, 0): 0}
+
+
+def test_other_groups_that_are_left_out_are_said(
+    cluster: Sandbox, kgtool: Kgtool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kind: what was not read is not told. Siblings: few records of others, nothing removed."""
+    held, left = topics(cluster)
+    group = clients.unique("crowded")
+    count = len(clients.admin(cluster.bootstrap).list_topics(TOPIC).topics[TOPIC].partitions)
+    names = (f"{group}-{number}" for number in itertools.count())
+    home = offsets_partition(group, count)
+    beside = next(name for name in names if offsets_partition(name, count) == home)
+    for offset in range(3):
+        clients.commit(cluster.bootstrap, beside, {(held, 0): offset})
+    clients.commit(cluster.bootstrap, group, {(held, 0): 0, (left, 0): 0})
+    monkeypatch.setattr(removals, "OTHERS", 1)
+    assert "leaves out" not in kgtool("explain", group).err
+    assert kgtool("delete-offsets", "--group", group, "--topic", left, "--yes").status == 0
+    assert f"Note: {group}: explain leaves out other groups" in kgtool("explain", group).err
+    monkeypatch.setattr(removals, "OTHERS", 1_000_000)
+    assert "leaves out" not in kgtool("explain", group).err
 
 
 def test_a_group_that_never_was(cluster: Sandbox, kgtool: Kgtool) -> None:

@@ -192,6 +192,9 @@ def test_a_retention_that_was_raised_is_no_deletion(tmp_path: Path) -> None:
     reader.feed(next(name.glob("*.log")).read_bytes())
     rows = reader.removals(((0, r.RULES_4_1),), 7 * 86_400_000, INTERVAL_MS)
     assert {row.cause for row in rows if row.group == "g0"} == {None}
+    few = GroupRecords(["g0"], 0, others=3)
+    few.feed(next(name.glob("*.log")).read_bytes())
+    assert (few.lacks_others, reader.lacks_others) == (True, False), "which explain says"
     basis = broker_settings.settings_from(None, "4.1", 7 * 86_400_000, INTERVAL_MS)
     analysis = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
     assert {row.cause for row in rows_of(analysis, "removals")} == {None}

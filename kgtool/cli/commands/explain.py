@@ -39,12 +39,18 @@ from kgtool.protocol.codes import (
 )
 from kgtool.queries.doctor.finding import Finding
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
+from kgtool.queries.log.removals import OTHERS
 from kgtool.retention import rules as r
 from kgtool.retention.phases import RulePhases, rule_sets_over_time
 from kgtool.text import counted, escape, moment, shell_word
 
 _MOST = 40
 """Rows of a table in the text format; the rest is counted."""
+
+_LACKS_OTHERS = (
+    f"explain leaves out other groups, as their log partition has more than {OTHERS:,} records of "
+    "them; kgtool analyze has all that tells why an offset went."
+)
 
 RULES = {
     r.RULE_COMMIT: (
@@ -119,6 +125,8 @@ def command(
             output.text("\n" if number else "", end="")
             output.text(_text(found, now_ms(), output.table_width, following), end="")
             output.row(_row(found, connection, following()))
+            if found.past is not None and found.past.lacks_others and found.past.removals:
+                output.note(escape(f"Note: {group}: {_LACKS_OTHERS}"))
             error = found.description.error
             if error is not None and not found.was_there:
                 output.failed(error)

@@ -39,12 +39,14 @@ class GroupPast(NamedTuple):
     """A group's removals in log order, and ``left``: the offsets without a tombstone.
 
     Those of a group that the coordinator does not know are orphans. ``begin_ms``: the log was read
-    from then on; None: all of it.
+    from then on; None: all of it. ``lacks_others``: the log partition has more records of other
+    groups than are kept, which might explain what is unknown.
     """
 
     removals: list[Removal]
     left: list[LiveOffset]
     begin_ms: int | None
+    lacks_others: bool = False
 
 
 def group_past(
@@ -72,7 +74,8 @@ def group_past(
             return part
         removed = reader.removals(rules, retention_ms, interval_ms, begin=part.begin)
         own = [row for row in removed if row.group == group]
-        past = GroupPast(own, reader.left(rules, retention_ms), part.before_ms)
+        left = reader.left(rules, retention_ms)
+        past = GroupPast(own, left, part.before_ms, reader.lacks_others)
         if part.before_ms is None or all(row.cause is not None for row in own):
             break
     return past
@@ -97,6 +100,8 @@ class GroupRecords:
         self._names = {_text(group): group for group in groups}
         self._needles = [*self._names] if len(self._names) <= SEARCHED_GROUPS else []
         self._others, self._has_others = others, others > 0
+        self.lacks_others = False
+        """Whether there were more records of other groups."""
         self._batches = SeenBatches(partition)
         self._own: dict[bytes, Own] = {}
         self._alive: set[bytes] = set()
@@ -223,7 +228,7 @@ class GroupRecords:
     def _takes_others(self) -> bool:
         """Whether records of other groups are read still; from then on that they are not, none."""
         if self._has_others and not self._others:
-            self._has_others = False
+            self._has_others, self.lacks_others = False, True
             names = set(self._names.values())
             for offset, entry in [*self._kept.items()]:
                 if isinstance(entry.record, Record) and entry.record.key.group not in names:
