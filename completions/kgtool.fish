@@ -426,7 +426,7 @@ complete -c kgtool -n '__kgtool_in "cleanup plan"' -l caught-up -d 'Only groups 
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l generated -d 'Generated names: console-consumer-12345, spark-kafka-source-UUID.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l unsubscribed -d 'Offsets of topics that no member of an active group subscribes to.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l orphaned -d 'Offsets of topics and partitions that are gone, or of an earlier topic.'
-complete -c kgtool -n '__kgtool_in "cleanup plan"' -l no-rebuild -d 'With --orphaned: wait for expiry, do not delete groups and restore the rest.'
+complete -c kgtool -n '__kgtool_in "cleanup plan"' -l no-rebuild -d 'With --orphaned: wait for the expiry of offsets that brokers delete only with their group, instead of deleting the group and restoring its other offsets.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l out -r -F -d 'Where to write the plan.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l overwrite -d '--out may exist.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -s b -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'

@@ -208,16 +208,16 @@ RETENTION_GROUPS = (
 
 CONFIGS = (
     GROUP,
-    Column("name", "CONFIG", NAME, json="string"),
+    Column("name", "CONFIG", json="string"),
     Column("value", "VALUE", NAME),
-    Column("default", "DEFAULT", NAME),
+    Column("default", "DEFAULT", NAME, spare=1),
     Column("source", "SOURCE", json="string"),
     Column("type", json="string"),
     Column("documentation"),
 )
 CONFIGS_ALTER = (
     GROUP,
-    Column("name", "CONFIG", NAME, json="string"),
+    Column("name", "CONFIG", json="string"),
     Column("old_value", "OLD-VALUE", NAME),
     Column("new_value", "NEW-VALUE", NAME),
     _status("altered", "unchanged", "would-alter", text=failed_text),

@@ -178,6 +178,13 @@ class TestDescribe:
         assert kgtool("--describe", "--all-groups") == (0, "", "")
         assert kgtool("describe", "--match", "x*") == (0, "", "No group matches.\n")
 
+    def test_nothing_to_list(self, kgtool: Kgtool, canned: Canned) -> None:
+        canned(listing__list_groups=Listing([], []))
+        assert kgtool("--list") == (0, "", "")
+        assert kgtool("list") == (0, "", "There are no groups.\n")
+        assert kgtool("list", "--state", "Dead") == (0, "", "No group matches.\n")
+        assert kgtool("list", "-q") == (0, "", "There are no groups.\n")
+
     def test_lagging_and_sort(self, kgtool: Kgtool, canned: Canned) -> None:
         rows = [_row("g", 0, 1), _row("g", 1, 0), _row("g", 2, None), _row("g", 3, 9)]
         canned(offsets__describe_offsets=_emitting([GroupOffsets(_group("g"), rows, [])]))

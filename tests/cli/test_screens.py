@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kgtool.cli.commands import sandbox
 from kgtool.cli.output import tables, terminal
 from kgtool.cli.output.output import Output
 from kgtool.columns import COUNT, LAG, NAME, STATUS, TEXT, Column, changes, groups, shown, tools
@@ -204,3 +206,35 @@ def test_members_keep_who_has_what() -> None:
     }
     kept = [column.header for column in tables.fit(groups.MEMBERS, [row], 80).sizes]
     assert {"CONSUMER-ID", "CLIENT-ID", "CURRENT-ASSIGNMENT"} <= set(kept)
+
+
+def test_each_config_has_its_whole_name() -> None:
+    """Kind: two rows that look the same, ``consumer.…al.ms``. Siblings: group, value and width."""
+    rows = [
+        Row(group=group, name=name, value=value, default=value, source="static broker", type="x")
+        for group in ("orders", LONG)
+        for name in ("streams.initial.rebalance.delay.ms", "consumer.heartbeat.interval.ms")
+        for value in ("1000", "read_uncommitted")
+    ]
+    for columns in (changes.CONFIGS, changes.CONFIGS_ALTER):
+        change = [Row(**row, old_value="1", new_value="2", status="would-alter") for row in rows]
+        fitting, lines = _drawn(shown(columns), change, 80)
+        assert all(row["name"] in line for row, line in zip(rows, lines[1:], strict=True))
+        assert max(map(len, lines)) <= 80
+        assert columns is changes.CONFIGS_ALTER or fitting.hidden == ["DEFAULT"]
+
+
+@pytest.mark.parametrize("address", ["h:1", "h:2"])
+def test_the_sandbox_says_what_comes_next(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kind: seed ended without a word. Siblings: the address is exported already, a pipe."""
+    monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", "h:1")
+    monkeypatch.setattr(sandbox, "_facts", lambda *_: {"cluster_id": "c"})
+    cluster: Any = SimpleNamespace(name="default", bootstrap=address)
+    for is_terminal in (True, False):
+        monkeypatch.setattr(Output, "is_terminal", is_terminal)
+        sandbox._report(Output("text", "sandbox seed"), cluster, "kgtool doctor")
+        export = "" if address == "h:1" else f"export KGTOOL_BOOTSTRAP_SERVER={address}; "
+        said = f"Next: {export}kgtool doctor\n" if is_terminal else ""
+        assert capsys.readouterr() == (f"{address}\n", said)

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from kgtool.cli.app.argv import TAKES_VALUE
-from kgtool.cli.app.nearest import OPTIONS_FOR
+from kgtool.cli.app.nearest import COMMANDS_FOR, OPTIONS_FOR
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
 from tests.cli.run import Result, call
@@ -148,7 +148,10 @@ def test_what_other_tools_call_it() -> None:
     """Kind: another tool's name of an option. Siblings: one letter, long names, words, no match."""
     known = {name for _, command in commands() for param in command.params for name in param.opts}
     known |= {"--version", "--bootstrap-server"}
-    assert {other.split(" ")[0] for other in OPTIONS_FOR.values()} <= known
+    others = [other for value in OPTIONS_FOR.values() for other in value.split(", ")]
+    assert {other.split(" ")[0] for other in others} <= known
+    assert {other.partition(",")[0].split(" ")[0] for other in COMMANDS_FOR.values()} <= {*COMMANDS}
+    assert not COMMANDS_FOR.keys() & {*COMMANDS}
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,28 @@ def test_what_other_tools_call_it() -> None:
         ("context current", "show"),
         ("backup g", "--out FILE"),
         ("backup g -o x.json", "a file is --out FILE"),
+        ("reset g --all-topics --last 2h", "(did you mean --by-duration DURATION?)"),
+        ("reset g --all-topics --since 2h", "(did you mean --to-datetime TIME?)"),
+        ("recover g --since 2h", "(did you mean --at TIME?)"),
+        ("delete g --older-than 30d", "'--older-than': cleanup plan, analyze have --idle DUR"),
+        ("cleanup plan --older-than 30d", "(did you mean --idle DURATION?)"),
+        ("cleanup --match x", "No such option '--match': cleanup plan has it."),
+        ("cleanup plan.json", "No such command 'plan.json': kgtool cleanup takes plan or apply."),
+        ("retention billing 30d", "'billing': kgtool retention takes show, plan or apply."),
+        ("top --once", "No such option '--once': kgtool lag prints one look."),
+        ("list --show-labels", "groups have no labels; --match GLOB chooses by name."),
+        ("list -L team", "groups have no labels; --match GLOB chooses by name."),
+        ("config get-contexts", "(did you mean context, or configs of a group?)"),
+        (
+            "configs set g a.b=1",
+            "'set' is not a group (or is it --group set?): kgtool configs g --al",
+        ),
+        ("configs g a.b=1", "kgtool configs g --alter --add-config a.b=1"),
+        ("configs describe g", "(or is it --group describe?): kgtool configs g"),
+        ("find-coordinator g", "(did you mean coordinator?)"),
+        ("rates", "(did you mean lag --rates?)"),
+        ("report", "(did you mean analyze --report FILE.html?)"),
+        ("policy", "(did you mean help safety?)"),
     ],
 )
 def test_habits_have_an_answer(capsys: Capture, line: str, meant: str) -> None:

@@ -57,6 +57,38 @@ COMMANDS_FOR = {
     "revert": "undo last",
     "policy": "help safety",
     "lock": "help safety",
+    "config": "context, or configs of a group",
+    "profile": "context",
+    "profiles": "context",
+    "find-coordinator": "coordinator",
+    "api": "request",
+    "apis": "request --list",
+    "rates": "lag --rates",
+    "rate": "lag --rates",
+    "throughput": "lag --rates",
+    "report": "analyze --report FILE.html",
+    "html": "analyze --report FILE.html",
+    "stale": "cleanup plan --idle 30d",
+    "prune": "cleanup plan",
+    "purge": "cleanup plan",
+    "gc": "cleanup plan",
+    "expire": "describe --expiry",
+    "retain": "keep, or retention",
+    "ttl": "retention",
+    "seed": "sandbox seed",
+    "metrics": "exporter",
+    "prometheus": "exporter",
+    "migrate": "backup, then restore --other-cluster",
+    "mirror": "backup, then restore --other-cluster",
+    "create": "reset-offsets --create",
+    "replay": "reset-offsets --to TIME",
+    "rewind": "reset-offsets --to TIME",
+    "evict": "remove-members",
+    "kick": "remove-members",
+    "stuck": "lag --rates",
+    "lost": "recover",
+    "gone": "recover",
+    "expired": "recover",
 }
 """Words that are typed as a command, and what shows or does it."""
 OPTIONS_FOR = {
@@ -99,8 +131,19 @@ OPTIONS_FOR = {
     "brokers": "--bootstrap-server",
     "broker-list": "--bootstrap-server",
     "file": "--out",
+    "last": "--by-duration DURATION",
+    "since": "--to-datetime TIME, --at TIME",
+    "age": "--idle DURATION",
+    "selector": "--match GLOB",
 }
-"""Names that options have in other tools, and kgtool's."""
+"""Names that options have in other tools, and kgtool's: the first that the command has."""
+INSTEAD = {
+    "once": "kgtool lag prints one look",
+    "batch": "kgtool lag prints one look",
+    "show-labels": "groups have no labels; --match GLOB chooses by name",
+    "L": "groups have no labels; --match GLOB chooses by name",
+}
+"""Options of other tools for which no option stands, and what does it."""
 
 
 def did_you_mean(
@@ -141,5 +184,9 @@ def other_option(name: str, options: Iterable[str]) -> str:
     >>> other_option("p", ["topic"]), other_option("p", ["group"])
     (' (did you mean --topic TOPIC:0,1?)', '')
     """
-    other = OPTIONS_FOR.get(name, "")
-    return f" (did you mean {other}?)" if other[2:].split(" ")[0] in set(options) - {""} else ""
+    if name in INSTEAD:
+        return f": {INSTEAD[name]}."
+    known = set(options) - {""}
+    others = OPTIONS_FOR.get(name, "").split(", ")
+    found = [other for other in others if other[2:].split(" ")[0] in known]
+    return f" (did you mean {found[0]}?)" if found else ""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kgtool.cli.app.argv import ACTIONS, FORMATS
-from kgtool.cli.app.nearest import did_you_mean, other_option
+from kgtool.cli.app.nearest import OPTIONS_FOR, did_you_mean, other_option
 from kgtool.text import shell_word
 
 if TYPE_CHECKING:
@@ -25,14 +25,17 @@ def text(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         options = {} if error.ctx is None else _options(error.ctx)
         name = error.option_name.lstrip("-")
-        return f"No such option '{error.option_name}'{_advice(name, options) or '.'}"
+        path = "" if error.ctx is None else error.ctx.command_path.partition(" ")[2]
+        return f"No such option '{error.option_name}'{_advice(name, options, path) or '.'}"
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
         also = "; - is stdout" if error.param.name == "out" else ""
         return f"Missing option '{error.param.opts[0]} {error.param.metavar}'{also}."
     missing = _NO_COMMAND.match(error.message)
     if missing and error.ctx is not None and isinstance(error.ctx.command, click.Group):
-        near = did_you_mean(missing[1], error.ctx.command.commands)
-        return f"No such command '{missing[1]}'{near or '.'}"
+        known = list(error.ctx.command.commands)
+        takes = f": {error.ctx.command_path} takes {', '.join(known[:-1])} or {known[-1]}."
+        near = "" if "." in missing[1] else did_you_mean(missing[1], known)  # a file is no slip
+        return f"No such command '{missing[1]}'{near or takes}"
     extra = _EXTRA.match(error.message)
     if extra and error.ctx is not None and "group" in _options(error.ctx):
         return (
@@ -41,8 +44,8 @@ def text(error: click.UsageError) -> str:
     return error.format_message()
 
 
-def _advice(name: str, options: dict[str, str]) -> str:
-    """Return the end of the refusal of an unknown option."""
+def _advice(name: str, options: dict[str, str], path: str) -> str:
+    """Return the end of the refusal of an unknown option of the command at a path."""
     if name in FORMATS and "output" in options:
         return f" (did you mean -o {name}?)"
     if other := other_option(name, options):
@@ -53,13 +56,19 @@ def _advice(name: str, options: dict[str, str]) -> str:
     near = did_you_mean(name, long, 0.8, long.__getitem__)
     if near:
         return near
-    return _who_has(name) or did_you_mean(name, long, shown=long.__getitem__)
+    meant = OPTIONS_FOR.get(name, "").split(", ")[0]
+    return (
+        _who_has(name, "it", path)
+        or (meant and _who_has(meant[2:].split(" ")[0], meant, path))
+        or did_you_mean(name, long, shown=long.__getitem__)
+    )
 
 
-def _who_has(option: str) -> str:
+def _who_has(option: str, called: str, path: str) -> str:
     """Return the end of a refusal that names the commands with an option.
 
-    Of more than a few, those that look and change nothing; empty if those are too many too.
+    Those below the command at ``path``, if any has it. Of more than a few, those that look and
+    change nothing; empty if those are too many too.
     """
     from kgtool.cli.app.tree import tree, walk
     from kgtool.cli.commands import SECTIONS
@@ -69,11 +78,12 @@ def _who_has(option: str) -> str:
         for each in walk(tree())
         if each.path and any(f"--{option}" in one.names for one in each.options)
     ]
+    having = [name for name in having if name.startswith(f"{path} ")] or having
     if len(having) > _FEW:
         having = [name for name in having if name in SECTIONS["Look"]]
     if not 0 < len(having) <= _FEW:
         return ""
-    return f": {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
+    return f": {', '.join(having)} {'has' if len(having) == 1 else 'have'} {called}."
 
 
 def _options(context: click.Context) -> dict[str, str]:

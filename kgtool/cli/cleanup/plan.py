@@ -29,7 +29,7 @@ from kgtool.held import STDOUT
 from kgtool.net.session import Session
 from kgtool.text import counted, escape, listed, moment
 
-WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
+WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply {}"
 REASONS, NAMES = 5, 3
 """Reasons for skipping groups that are listed, and names of groups with each."""
 

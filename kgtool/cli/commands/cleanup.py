@@ -79,7 +79,9 @@ def command(**_given: Any) -> None:
 @flag("--unsubscribed", "Offsets of topics that no member of an active group subscribes to.")
 @flag("--orphaned", "Offsets of topics and partitions that are gone, or of an earlier topic.")
 @flag(
-    "--no-rebuild", "With --orphaned: wait for expiry, do not delete groups and restore the rest."
+    "--no-rebuild",
+    "With --orphaned: wait for the expiry of offsets that brokers delete only with their group, "
+    "instead of deleting the group and restoring its other offsets.",
 )
 @option("--out", "PLAN.json", "Where to write the plan.", type=FILE)
 @flag("--overwrite", "--out may exist.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kgtool.changes.groups.configs import (
@@ -31,11 +32,28 @@ from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.text import counted, escape, listed
+from kgtool.text import counted, escape, listed, shell_word
 
 UNDO_NOTE_CONFIGS = "The current values are saved in the journal: kgtool undo restores them."
 _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 """A comma outside of brackets, as in ``ConfigCommand.parseConfigsToBeAdded``."""
+
+_VERBS = ("set", "unset", "get", "describe", "show", "alter", "delete")
+_SETTING = re.compile(r"[a-z]+(\.[a-z]+)+=")
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise UsageError for ``set GROUP K=V``: a group need not exist, so these would be groups."""
+    verb = words[0] if len(words) > 1 and words[0] in _VERBS else None
+    settings = [word for word in words if _SETTING.match(word)]
+    if verb is None and not settings:
+        return
+    groups = [word for word in words if word != verb and word not in settings] or ["GROUP"]
+    line = ["kgtool", "configs", *groups]
+    for setting in settings:
+        line += ["--alter", "--add-config", setting]
+    what, spelled = verb or settings[0], " ".join(map(shell_word, line))
+    raise UsageError(f"'{what}' is not a group (or is it --group {shell_word(what)}?): {spelled}")
 
 
 @declare(
@@ -46,7 +64,7 @@ _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
     "--dry-run",
 )
 @name_options
-@positions
+@partial(positions, check=_check_words)
 @flag("--describe", "Show the configs (default).")
 @flag("--all all_", "Also configs that apply to groups of other types.")
 @flag("--alter", "Change configs: --add-config, --delete-config.")

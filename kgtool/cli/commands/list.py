@@ -166,9 +166,9 @@ def _show(
         has_header = any(options.kafka_columns) and output.no_headers
         output.text(text.partition("\n")[2] if has_header else text, end="")
     else:
-        has_filter = options.kafka_columns is None and options.selection.has_filter
-        if has_filter and not found and not output.errors:
-            output.note("No group matches.")
+        has_filter = options.selection.has_filter
+        if not (found or output.errors or options.kafka_columns is not None):
+            output.note("No group matches." if has_filter else "There are no groups.")
         table = [
             column
             for column in options.columns or LIST_TEXT

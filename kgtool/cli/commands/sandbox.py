@@ -77,7 +77,7 @@ def seed(output: Output, name: str) -> None:
     cluster = _running(name)
     with _reporter(output) as reporter:
         run(cluster, reporter)
-    _report(output, cluster)
+    _report(output, cluster, "kgtool doctor")
 
 
 @command.command("status")
@@ -120,14 +120,16 @@ def down(output: Output, name: str, keep_data: bool) -> None:
     output.row(facts)
 
 
-def _report(output: Output, cluster: Sandbox) -> None:
-    """Put out the sandbox; in text, only the bootstrap address."""
+def _report(output: Output, cluster: Sandbox, *then: str) -> None:
+    """Put out the sandbox; in text, only its address. A terminal shows what comes next."""
     facts = _facts(cluster, cluster.name)
     output.begin(SANDBOX, facts["cluster_id"])
     output.item(facts)
     output.text(cluster.bootstrap)
-    if output.is_terminal and os.environ.get("KGTOOL_BOOTSTRAP_SERVER") != cluster.bootstrap:
-        output.note(f"Next: export KGTOOL_BOOTSTRAP_SERVER={cluster.bootstrap}")
+    if os.environ.get("KGTOOL_BOOTSTRAP_SERVER") != cluster.bootstrap:
+        then = (f"export KGTOOL_BOOTSTRAP_SERVER={cluster.bootstrap}", *then)
+    if output.is_terminal and then:
+        output.note(f"Next: {'; '.join(then)}")
 
 
 def _running(name: str) -> Sandbox:

@@ -6,7 +6,7 @@ Both sets are accepted before the command too: ``kgtool --bootstrap-server b:909
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -305,18 +305,19 @@ def filter_options(function: F) -> F:
     )
 
 
-def positions(function: F) -> F:
-    """Add a command's arguments, groups or patterns, to ``selection``; below ``name_options``."""
+def positions(function: F, check: Callable[[Sequence[str]], None] | None = None) -> F:
+    """Add a command's arguments, groups or patterns, to ``selection``; below ``name_options``.
+
+    :param check: raises UsageError for words that are not meant as groups.
+    """
+
+    def selection(words: Sequence[str], selection: Selection) -> Selection:
+        if check is not None:
+            check(words)
+        return selection.with_arguments(words)
+
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-    return argument(
-        combined(
-            function,
-            "selection",
-            lambda words, selection: selection.with_arguments(words),
-            "words",
-            "selection",
-        )
-    )
+    return argument(combined(function, "selection", selection, "words", "selection"))
 
 
 def group_options(function: F) -> F:

@@ -26,7 +26,7 @@ from kgtool.errors import KgError, UsageError
 from kgtool.held import STDOUT
 from kgtool.json_rows import RowTemplate, encode
 from kgtool.model import ItemError, Target
-from kgtool.text import cell, escape, shown
+from kgtool.text import cell, escape, shell_word, shown
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -135,9 +135,9 @@ class Output:
         return True
 
     def wrote(self, path: object, text: str = "Wrote {}") -> None:
-        """Name a file that was written; not stdout."""
+        """Name a file that was written, and the command that takes it; not stdout."""
         if str(path) != STDOUT:
-            self.note(text.format(path))
+            self.note(text.format(path, shell_word(str(path))))
 
     def page(self) -> None:
         """Show the tables that follow through a pager, on a terminal."""

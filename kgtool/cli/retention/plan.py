@@ -28,7 +28,7 @@ from kgtool.held import HeldFile
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
 
-WRITTEN = "Wrote {}: read it, edit it, then kgtool retention apply it."
+WRITTEN = "Wrote {}: read it, edit it, then kgtool retention apply {}"
 
 
 def make(session: Session, output: Output, rules: RetentionRules, out: Path) -> None:
