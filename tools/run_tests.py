@@ -83,7 +83,7 @@ def lanes(is_all: bool, given: list[str]) -> dict[str, list[str]]:
     where = given or timed_files()
     found = {
         "tests": ["-m", f"not timed and not kafka_own{rest}", "-n", WORKERS, *BESIDE, *given],
-        "timed tests": ["-m", f"timed{rest}", "-n", str(CORES), *BESIDE, *where],
+        "timed tests": ["-m", f"timed{rest}", "-n", WORKERS, *BESIDE, *where],
     }
     if is_all:
         where = given or ["tests/kafka_own"]

@@ -25,6 +25,7 @@ TIMEOUT_MS = 2500
 GROUPS = [f"read-{number}" for number in range(4)]
 
 
+@pytest.mark.starts_first
 def test_what_is_damaged_is_told(tmp_path: Path) -> None:
     seed = int(os.environ.get("KGTOOL_SEED") or random.SystemRandom().randrange(10**9))
     kafka = faulty.shared()

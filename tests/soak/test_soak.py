@@ -43,6 +43,7 @@ TABLE = "kgtool's changes while something happens: exit statuses (seeds {} to {}
 
 
 @pytest.mark.broker
+@pytest.mark.starts_first
 def test_a_sample(tmp_path: Path, outcome: Outcome) -> None:
     given = os.environ.get("KGTOOL_SEED")
     seeds = range(int(given), int(given) + RUNS) if given else SEEDS
