@@ -59,7 +59,7 @@ class Engine(Protocol):
     """Arrow tables that the driver has built."""
 
     def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
-        """Decode the inputs; return the notes about them, tables of ``schema.RECORDS``."""
+        """Decode the inputs; return the notes about them, tables of ``schema.KIND_QUALITY``."""
 
     def fold(self, plan: FoldPlan) -> None:
         """Build the tables of every log partition; again, until ``forget_records``."""
@@ -156,8 +156,8 @@ class Analysis:
     def last_record_ms(self) -> int | None:
         """Timestamp of the log's newest record that is not in the future."""
         read = self._read
-        found = [pc.max(read["timestamp_ms"]).as_py()]
-        found += [] if self.future_records else [pc.max(read["first_ms"]).as_py()]
+        found = [pc.max(read["newest_ms"]).as_py()]
+        found += [] if self.future_records else [pc.max(read["newest_future_ms"]).as_py()]
         return max((ms for ms in found if ms is not None), default=None)
 
     @cached_property
@@ -167,8 +167,8 @@ class Analysis:
         If most are, this machine's clock is wrong.
         """
         read = self._read
-        count, total = (pc.sum(read[name]).as_py() or 0 for name in ("commits", "records"))
-        return (count, pc.max(read["first_ms"]).as_py()) if 0 < 2 * count <= total else None
+        count, total = (pc.sum(read[name]).as_py() or 0 for name in ("future_records", "records"))
+        return (count, pc.max(read["newest_future_ms"]).as_py()) if 0 < 2 * count <= total else None
 
     @cached_property
     def _read(self) -> Any:

@@ -38,38 +38,46 @@ GROUP_DETAIL: Final = _columns("""
 """What a group's own record says; which fields are set depends on the key type. ``topics`` is
 null where a subscription is not known; ``is_static``: a member has a group.instance.id."""
 
-RECORDS: Final = (
-    *_columns("""
-        kind string, partition int, log_offset bigint, timestamp_ms bigint, key_type int,
-        group string, tombstone boolean
-    """),
-    # offsets: null producer_id is an ordinary commit; commits counts the records that the row
-    # stands for (superseded ones are dropped while decoding), first_ms is when the first of those
-    # was made; creates_group marks the first commit of its group that a chunk, or a chunk behind a
-    # group's tombstone, has
-    *_columns("""
+RECORDS: Final[dict[str, Schema]] = {
+    # Commits and tombstones. An ordinary commit has no producer_id.
+    KIND_OFFSET: _columns("""
+        log_offset bigint, timestamp_ms bigint, key_type int, group string, tombstone boolean,
         producer_id bigint, producer_epoch int, topic string, topic_partition int, offset bigint,
         commit_timestamp_ms bigint, expire_timestamp_ms bigint, topic_id string, commits bigint,
-        first_ms bigint, creates_group boolean
+        first_ms bigint, creates_group boolean, bytes bigint
     """),
-    # the group's own records
-    ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
-    # transaction markers
-    ("committed", "boolean"),
-    # epoch: the first record of each epoch of the partition's leader, which is `commits`
-    # count: in the time bucket that starts at timestamp_ms a group committed `commits` offsets, and
-    # wrote `records` of `bytes` (keys and values) in all
-    # quality: what was read of path (reason null; log_offset to offset, records of them there),
-    # (the newest is of timestamp_ms, but for `commits` of them that are of the future: of first_ms)
-    # or why `records` of it, or `bytes` at `position`, were not; of offsets and groups `bytes` is
-    # the size of the record's key and value; lacks is what the input can't tell: bits of
-    # analysis.missing
-    *_columns("""
-        path string, reason string, records bigint, position bigint, bytes bigint, damage boolean,
-        missing int
+    # The groups' own records.
+    KIND_GROUP: (
+        *_columns("""
+            log_offset bigint, timestamp_ms bigint, key_type int, group string, tombstone boolean
+        """),
+        ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
+        ("bytes", "bigint"),
+    ),
+    # The end of a transaction.
+    KIND_MARKER: _columns("""
+        log_offset bigint, timestamp_ms bigint, producer_id bigint, committed boolean
     """),
-)
-"""One row for each record that matters, and the notes about each file."""
+    # The first record of each epoch of the partition's leader.
+    KIND_EPOCH: _columns("log_offset bigint, timestamp_ms bigint, leader_epoch int"),
+    # What a group wrote in a time bucket: offsets committed, all records, and their bytes.
+    KIND_COUNT: _columns("""
+        bucket_start_ms bigint, group string, commits bigint, records bigint, bytes bigint
+    """),
+    # What was read of a file (no reason), or was not and why, at a position of the file.
+    KIND_QUALITY: _columns("""
+        path string, partition int, reason string, records bigint, bytes bigint, position bigint,
+        damage boolean, missing int, first_offset bigint, last_offset bigint, oldest_ms bigint,
+        newest_ms bigint, future_records bigint, newest_future_ms bigint, value_kind int
+    """),
+}
+"""What is decoded, by kind: a row for each record that matters, and the notes about each file.
+
+Of a commit: ``commits`` counts the records that the row stands for (superseded ones are dropped
+while decoding), the first of which was made at ``first_ms``; ``creates_group``: the first commit of
+its group in a chunk, or behind a tombstone of the group there. ``bytes`` are those of keys and
+values. Of a note: ``newest_ms`` leaves out ``future_records``; ``missing`` is what the input can't
+tell (bits of ``missing_data``); ``value_kind`` is that of ``decode.written_by``."""
 
 LIVE: Final = _columns("""
     group string, topic string, partition int, offset bigint, commit_timestamp_ms bigint,
@@ -194,7 +202,7 @@ older than the retention, so they go at the first check after the last member ha
 group keeps all of its offsets for the whole retention from then on."""
 
 BLOBS: Final = _columns("partition int, kind string, data binary")
-"""Rows of RECORDS of one kind, or of a table of that name, as an Arrow stream."""
+"""Rows of a kind of RECORDS, or of a table of that name, as an Arrow stream."""
 
 CLEANUP: Final = _columns("group string, decision binary")
 """What ``tables.cleanup`` decides about a group; no table that a user sees."""

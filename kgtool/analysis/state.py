@@ -24,7 +24,7 @@ from kgtool.text import listed
 OffsetSpans = Mapping[int, Spans]
 """By partition of ``__consumer_offsets``."""
 FILE = "state.json"
-FORMAT = 2
+FORMAT = 3
 _SHOWN = 3
 
 
@@ -168,7 +168,7 @@ def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _spans(notes: Any, before: OffsetSpans) -> OffsetSpans:
     """The offsets read before, and those of the notes; a file is one span."""
     ends: dict[tuple[str, int], tuple[int, int]] = {}
-    for row in notes.select(["path", "partition", "log_offset", "offset"]).to_pylist():
+    for row in notes.select(["path", "partition", "first_offset", "last_offset"]).to_pylist():
         path, partition, first, last = row.values()
         known = before.get(partition, ())
         if first is None or any(a <= first and last < b for a, b in known):
@@ -197,8 +197,12 @@ def state_options(
 def _parsed(place: Place, raw: bytes) -> SavedState:
     try:
         content = json.loads(raw)
-        if content.pop("kgtool_state") != FORMAT:
-            raise ValueError
+        version = content.pop("kgtool_state")
+        if version != FORMAT:
+            raise ConfigError(
+                f"{place.base}/{FILE} is of another version of kgtool (format {version}, not "
+                f"{FORMAT}): give --rebuild to start again."
+            )
         offsets = {
             int(number): [(first, end) for first, end in spans]
             for number, spans in content.pop("offsets").items()

@@ -244,8 +244,8 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
             "end": len(data),
             "format": "segment",
         }
-        tables = list(decode_split(row, DecodeOptions(), parts))
-        assert sum(table.num_rows for table in tables) > 0
+        decoded = list(decode_split(row, DecodeOptions(), parts))
+        assert sum(each.rows.num_rows for each in decoded) > 0
 
 
 # --- splitting -----------------------------------------------------------------------------------

@@ -295,7 +295,18 @@ def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read == [2, 1]
 
 
-def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "state.json").write_text('{"kgtool_state": 1, "seen": {}, "lacks": 0}')
-    with pytest.raises(ConfigError, match=r"state.json can't be read: give --rebuild"):
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"kgtool_state": 1, "seen": {}, "lacks": 0}', r"another version .format 1, not 3."),
+        # Its runs have the wide rows of then, in which an epoch is named commits.
+        ('{"kgtool_state": 2, "offsets": {}}', r"another version .format 2, not 3."),
+        ('{"kgtool_state": 3, "offsets": []}', "can't be read"),
+        ("{}", "can't be read"),
+    ],
+)
+def test_a_state_of_another_version_is_refused(tmp_path: Path, content: str, why: str) -> None:
+    (tmp_path / "state.json").write_text(content)
+    with pytest.raises(ConfigError, match=rf"state.json .*{why}.*: give --rebuild"):
         State(Folder(str(tmp_path)), rebuild=False)
+    assert State(Folder(str(tmp_path)), rebuild=True).before.offsets == {}

@@ -11,48 +11,17 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
+from kgtool.analysis.decode.rows import Decoded
 
 BYTES = 8 << 20
 """Of one blob, at most, before it is compressed."""
-_RECORD = ("log_offset", "timestamp_ms")
+_NOT_FOLDED = {schema.KIND_OFFSET: {"key_type"}}
+"""Columns that the fold needs not, by kind."""
 COLUMNS: Final = {
-    schema.KIND_OFFSET: (
-        *_RECORD,
-        "group",
-        "tombstone",
-        "producer_id",
-        "producer_epoch",
-        "topic",
-        "topic_partition",
-        "offset",
-        "commit_timestamp_ms",
-        "expire_timestamp_ms",
-        "topic_id",
-        "commits",
-        "first_ms",
-        "creates_group",
-        "bytes",
-    ),
-    schema.KIND_GROUP: (*_RECORD, "group", "key_type", "tombstone", "detail", "bytes"),
-    schema.KIND_MARKER: (*_RECORD, "producer_id", "committed"),
-    schema.KIND_COUNT: ("timestamp_ms", "group", "commits", "records", "bytes"),
-    schema.KIND_EPOCH: (*_RECORD, "commits"),
-    schema.KIND_QUALITY: (
-        *_RECORD,
-        "path",
-        "partition",
-        "reason",
-        "records",
-        "position",
-        "bytes",
-        "damage",
-        "missing",
-        "offset",
-        "first_ms",
-        "commits",
-    ),
+    kind: [name for name in schema.names(columns) if name not in _NOT_FOLDED.get(kind, ())]
+    for kind, columns in schema.RECORDS.items()
 }
-"""Of rows of ``schema.RECORDS``, by their kind."""
+"""Those that are moved."""
 _TEXTS = ("group", "topic", "topic_id", "path")
 
 
@@ -79,14 +48,13 @@ Kinds = dict[str, Any]
 """Arrow tables by kind."""
 
 
-def pack(batches: Iterable[Any]) -> Iterator[Blob]:
-    """Arrow batches of ``schema.RECORDS``, of one kind and partition each, as blobs."""
+def pack(decoded: Iterable[Decoded]) -> Iterator[Blob]:
+    """What was decoded, as blobs of one kind and partition each."""
     waiting: defaultdict[tuple[int, str], list[Any]] = defaultdict(list)
     size: defaultdict[tuple[int, str], int] = defaultdict(int)
-    for batch in batches:
-        kind = batch["kind"][0].as_py()
-        key = (batch["partition"][0].as_py(), kind)
-        waiting[key].append(_slim(batch.select(COLUMNS[kind])))
+    for kind, partition, rows in decoded:
+        key = (partition, kind)
+        waiting[key].append(_slim(rows.select(COLUMNS[kind])))
         size[key] += waiting[key][-1].nbytes
         if size[key] >= BYTES:
             yield from _blobs(key, waiting.pop(key))
@@ -144,7 +112,7 @@ def unpack(blobs: Iterable[tuple[str, Any]]) -> Kinds:
 
 def empty(kind: str) -> Any:
     """A table of that kind without rows."""
-    batch = schema.arrow(schema.RECORDS).empty_table().select(COLUMNS[kind])
+    batch = schema.arrow(schema.RECORDS[kind]).empty_table().select(COLUMNS[kind])
     return pa.Table.from_batches(
         [_slim(each) for each in batch.to_batches()]
         or [_slim(pa.RecordBatch.from_pylist([], schema=batch.schema))]

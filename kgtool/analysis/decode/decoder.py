@@ -24,6 +24,7 @@ from kgtool.analysis.decode.batches import (
 from kgtool.analysis.decode.group_records import group_columns
 from kgtool.analysis.decode.offset_records import REASON_KEY
 from kgtool.analysis.decode.rows import (
+    Decoded,
     DecodeOptions,
     Source,
     count_rows,
@@ -57,8 +58,8 @@ def decode_split(
     row: Mapping[str, Any],
     options: DecodeOptions,
     read: Callable[[Mapping[str, Any]], Iterator[Content]],
-) -> Iterator[Any]:
-    """Arrow batches of ``schema.RECORDS`` from a row of ``schema.SPLITS``.
+) -> Iterator[Decoded]:
+    """Rows of ``schema.RECORDS`` from a row of ``schema.SPLITS``.
 
     :param read: gives the content of a row (``ranges.parts``).
     """
@@ -73,7 +74,7 @@ def decode_split(
         yield from note_rows(source, [Note(why, row["start"], size)])
 
 
-def decode_content(source: Source, content: Content, options: DecodeOptions) -> Iterator[Any]:
+def decode_content(source: Source, content: Content, options: DecodeOptions) -> Iterator[Decoded]:
     """Rows of one part of a file."""
     if isinstance(content, Note):
         yield from note_rows(source, [content])
@@ -91,7 +92,7 @@ def decode_content(source: Source, content: Content, options: DecodeOptions) -> 
 
 def _decode_block(
     source: Source, content: RecordBlock, already_read: Spans, options: DecodeOptions
-) -> Iterator[Any]:
+) -> Iterator[Decoded]:
     size, records = content.size, content.records.without(already_read)
     times = np.clip(records.timestamp_ms, -LARGEST_TIME_MS, LARGEST_TIME_MS)
     records = records._replace(timestamp_ms=times)
@@ -114,7 +115,7 @@ def _decode_block(
 
 def _decode_records(
     source: Source, records: LogRecords, notes: Notes, options: DecodeOptions
-) -> Iterator[Any]:
+) -> Iterator[Decoded]:
     """Group, marker, count and offset rows; unusable records are noted."""
     view, control = records.view, records.control
     key_type = np.where(records.key_size >= 2, view.i16(records.key_at), -1)

@@ -44,6 +44,15 @@ class DecodeOptions(NamedTuple):
     """Log offsets to leave out, by partition."""
 
 
+class Decoded(NamedTuple):
+    """Some rows of one kind, of one partition of the log."""
+
+    kind: str
+    partition: int
+    rows: Any
+    """An Arrow batch of ``schema.RECORDS`` of that kind."""
+
+
 class Source(NamedTuple):
     """The file that a chunk is from."""
 
@@ -53,15 +62,15 @@ class Source(NamedTuple):
     """Bits of ``kgtool.analysis.missing_data``."""
 
 
-def file_row(source: Source) -> Any:
+def file_row(source: Source) -> Decoded:
     """The quality row that every file has, even an empty one."""
-    return rows(source, schema.KIND_QUALITY, 1, {"path": [source.path], "records": [0]})
+    return _note_rows(source, 1, {"records": [0]})
 
 
 def record_rows(
     source: Source, kind: str, records: LogRecords, columns: dict[str, Any]
-) -> Iterator[Any]:
-    """One Arrow batch of the records at ``columns["index"]``, with the columns of its kind."""
+) -> Iterator[Decoded]:
+    """The records at ``columns["index"]``, with the columns of their kind."""
     index = columns["index"]
     if len(index):
         columns["log_offset"] = records.log_offset[index]
@@ -69,18 +78,23 @@ def record_rows(
         yield rows(source, kind, len(index), columns)
 
 
-def rows(source: Source, kind: str, count: int, columns: dict[str, Any]) -> Any:
-    """An Arrow batch of rows of one kind; columns that are not given are null."""
-    target = schema.arrow(schema.RECORDS)
-    columns["kind"] = pa.repeat(pa.scalar(kind), count)
-    columns["partition"] = pa.repeat(pa.scalar(source.partition, pa.int32()), count)
+def rows(source: Source, kind: str, count: int, columns: dict[str, Any]) -> Decoded:
+    """Rows of one kind; columns that are not given are null."""
+    target = schema.arrow(schema.RECORDS[kind])
     arrays = [
         _column(columns[field.name], field.type)
         if field.name in columns
         else pa.nulls(count, field.type)
         for field in target
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
+    return Decoded(kind, source.partition, pa.RecordBatch.from_arrays(arrays, schema=target))
+
+
+def _note_rows(source: Source, count: int, columns: dict[str, Any]) -> Decoded:
+    """Rows about a file."""
+    columns["path"] = pa.repeat(pa.scalar(source.path), count)
+    columns["partition"] = pa.repeat(pa.scalar(source.partition, pa.int32()), count)
+    return rows(source, schema.KIND_QUALITY, count, columns)
 
 
 def _column(values: Any, kind: Any) -> Any:
@@ -89,7 +103,7 @@ def _column(values: Any, kind: Any) -> Any:
 
 def read_row(
     source: Source, records: LogRecords, size: int, skipped: int, now_ms: int | None
-) -> Any:
+) -> Decoded:
     """The quality row that counts the records read and those skipped."""
     # A position in a file is not an offset.
     has_offsets = len(records.log_offset) and not source.missing & (
@@ -98,20 +112,19 @@ def read_row(
     at_ms = records.timestamp_ms
     past = at_ms if now_ms is None else at_ms[at_ms <= now_ms + AHEAD_MS]
     columns = {
-        "path": [source.path],
-        "log_offset": [int(records.log_offset.min()) if has_offsets else None],
-        "offset": [int(records.log_offset.max()) if has_offsets else None],
-        "timestamp_ms": [int(past.max()) if len(past) else None],
-        "first_ms": [int(at_ms.max()) if len(past) < len(at_ms) else None],
-        "commits": [len(at_ms) - len(past)],
+        "first_offset": [int(records.log_offset.min()) if has_offsets else None],
+        "last_offset": [int(records.log_offset.max()) if has_offsets else None],
+        "newest_ms": [int(past.max()) if len(past) else None],
+        "newest_future_ms": [int(at_ms.max()) if len(past) < len(at_ms) else None],
+        "future_records": [len(at_ms) - len(past)],
         "records": [len(at_ms) + skipped],
         "bytes": [size],
         "missing": [source.missing],
     }
-    return rows(source, schema.KIND_QUALITY, 1, columns)
+    return _note_rows(source, 1, columns)
 
 
-def epoch_rows(source: Source, records: LogRecords) -> Iterator[Any]:
+def epoch_rows(source: Source, records: LogRecords) -> Iterator[Decoded]:
     """A row for the first record of each leader epoch."""
     if records.leader_epoch is None or not len(records.log_offset):
         return
@@ -119,14 +132,14 @@ def epoch_rows(source: Source, records: LogRecords) -> Iterator[Any]:
     columns = {
         "log_offset": records.log_offset[first],
         "timestamp_ms": records.timestamp_ms[first],
-        "commits": epoch,
+        "leader_epoch": epoch,
     }
     yield rows(source, schema.KIND_EPOCH, len(first), columns)
 
 
 def version_rows(
     source: Source, records: LogRecords, key_type: Ints, version: Ints
-) -> Iterator[Any]:
+) -> Iterator[Decoded]:
     """Quality rows of the kinds of records, with the first and last time of each.
 
     :param version: of the values; -1: a tombstone, or not of interest.
@@ -137,16 +150,15 @@ def version_rows(
         return
     times = [records.timestamp_ms[code == each] for each in kinds]
     columns = {
-        "path": [source.path] * len(kinds),
         "reason": [REASON] * len(kinds),
-        "position": kinds,
-        "first_ms": [int(each.min()) for each in times],
-        "timestamp_ms": [int(each.max()) for each in times],
+        "value_kind": kinds,
+        "oldest_ms": [int(each.min()) for each in times],
+        "newest_ms": [int(each.max()) for each in times],
     }
-    yield rows(source, schema.KIND_QUALITY, len(kinds), columns)
+    yield _note_rows(source, len(kinds), columns)
 
 
-def note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:
+def note_rows(source: Source, notes: list[Note]) -> Iterator[Decoded]:
     """Quality rows of what was not read."""
     if not notes:
         return
@@ -156,19 +168,18 @@ def note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:
         more = Note("more of the same", rest[0].position, size, records)
         notes = [*notes[:MAX_NOTES], more]
     columns = {
-        "path": [source.path] * len(notes),
         "reason": [note.reason for note in notes],
         "records": [note.records for note in notes],
         "position": [note.position for note in notes],
         "bytes": [note.size for note in notes],
         "damage": [note.damage for note in notes],
     }
-    yield rows(source, schema.KIND_QUALITY, len(notes), columns)
+    yield _note_rows(source, len(notes), columns)
 
 
 def count_rows(
     source: Source, records: LogRecords, index: Ints, group: Any, is_commit: Bools, bucket_ms: int
-) -> Iterator[Any]:
+) -> Iterator[Decoded]:
     """Records, commits and bytes of each group (an Arrow array) in each time bucket."""
     if not len(index):
         return
@@ -177,7 +188,7 @@ def count_rows(
     groups = len(group.dictionary)
     pairs, code = np.unique(bucket * groups + group.indices.to_numpy(), return_inverse=True)
     columns = {
-        "timestamp_ms": times[pairs // groups] * bucket_ms,
+        "bucket_start_ms": times[pairs // groups] * bucket_ms,
         "group": group.dictionary.take(pa.array(pairs % groups)),
         "commits": np.bincount(code, is_commit).astype(np.int64),
         "records": np.bincount(code),

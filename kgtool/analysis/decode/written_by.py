@@ -9,21 +9,21 @@ from kgtool.retention.written_by import Written
 REASON = "written by"
 """Of the notes that tell what kinds of records a range of a log has."""
 VERSIONS = 16
-"""A number above all versions of values."""
+"""A number above all versions of values: the kind of a value is key type · VERSIONS + version."""
 
 
 def written(notes: Any) -> list[Written]:
-    """What the notes of ``REASON`` tell: an Arrow table of ``schema.RECORDS``."""
-    sums = notes.group_by(["partition", "position"]).aggregate(
-        [("first_ms", "min"), ("timestamp_ms", "max")]
+    """What the notes of ``REASON`` tell."""
+    sums = notes.group_by(["partition", "value_kind"]).aggregate(
+        [("oldest_ms", "min"), ("newest_ms", "max")]
     )
     return [
         Written(
             row["partition"],
-            row["position"] // VERSIONS,
-            row["position"] % VERSIONS,
-            row["first_ms_min"],
-            row["timestamp_ms_max"],
+            row["value_kind"] // VERSIONS,
+            row["value_kind"] % VERSIONS,
+            row["oldest_ms_min"],
+            row["newest_ms_max"],
         )
         for row in sums.to_pylist()
     ]

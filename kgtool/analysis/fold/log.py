@@ -212,7 +212,7 @@ class Log:
         """Log offset and time of the first record of each leader epoch but the first."""
         rows = self.epochs
         epoch, place, at_ms = (
-            ints(rows[each]) for each in ("commits", "log_offset", "timestamp_ms")
+            ints(rows[each]) for each in ("leader_epoch", "log_offset", "timestamp_ms")
         )
         order = np.lexsort((place, epoch))
         _, first = np.unique(epoch[order], return_index=True)
@@ -254,7 +254,7 @@ class Log:
     @property
     def size_in_log(self) -> tuple[int, int]:
         """Bytes and records; overlapping chunks, as of replicas, count once."""
-        names = ("log_offset", "offset", "bytes", "records")
+        names = ("first_offset", "last_offset", "bytes", "records")
         first, last, size, records = (ints(self.read[name]) for name in names)
         share = np.ones(len(first))
         if self._overlapping:
@@ -270,7 +270,7 @@ class Log:
     def is_complete(self) -> bool:
         """Whether every record since offset 0 was read."""
         chunks = zip(
-            *(self.read[name].to_pylist() for name in ("log_offset", "offset", "records")),
+            *(self.read[name].to_pylist() for name in ("first_offset", "last_offset", "records")),
             strict=True,
         )
         known = sorted(chunk for chunk in chunks if chunk[0] is not None)

@@ -134,10 +134,10 @@ def begins_late(
     for file in files:
         if file.format in named:
             bases[file.partition] = min(bases.get(file.partition, MAX_OFFSET), file.base_offset)
-    rows = read.group_by("partition").aggregate([("log_offset", "min")]).to_pylist()
+    rows = read.group_by("partition").aggregate([("first_offset", "min")]).to_pylist()
     found: dict[int, int] = {}
     for row in rows:
-        number, first = row["partition"], row["log_offset_min"]
+        number, first = row["partition"], row["first_offset_min"]
         if first is None or number in earlier:
             continue
         if starts.get(number, bases.get(number, first)):

@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, pack
 from kgtool.analysis.decode.decoder import Content, decode_split
-from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.decode.rows import Decoded, DecodeOptions
 from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.folded_log import FoldPlan
@@ -24,10 +24,11 @@ BLOBS: Final = schema.ddl(schema.BLOBS)
 """Columns of a blob. A task's tables and sums use them too, with the table's name as kind."""
 WRITTEN = "written"
 """The kind of a row that names a file."""
-Decode = Callable[[Iterable[Any]], Iterator[Any]]
+MapRows = Callable[[Iterable[Any]], Iterator[Any]]
+"""A ``mapInArrow`` function."""
 
 
-def packed(decode: Decode) -> Decode:
+def packed(decode: Callable[[Iterable[Any]], Iterator[Decoded]]) -> MapRows:
     """Wrap ``decode`` so that it yields rows of BLOBS instead of rows of ``schema.RECORDS``."""
 
     return lambda tables: map(_row, pack(decode(tables)))

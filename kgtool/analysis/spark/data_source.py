@@ -55,7 +55,10 @@ _OF_RECORD = (
     "detail",
     "committed",
 )
-_TYPES = dict(schema.RECORDS)
+_TYPES = {
+    **{"kind": "string", "partition": "int"},
+    **{name: each for kind in _KINDS for name, each in schema.RECORDS[kind]},
+}
 COLUMNS: schema.Schema = tuple((_RENAMED.get(name, name), _TYPES[name]) for name in _OF_RECORD)
 """Columns of a record; ``kind`` is offset, group (the group's own records) or marker (the end of a
 transaction)."""
@@ -180,9 +183,20 @@ def _records(rows: Sequence[Any]) -> Iterator[Any]:
     """All records of these ranges."""
     target = schema.arrow(COLUMNS)
     options = DecodeOptions(keep_all=True)
-    for batch in chain.from_iterable(decode_split(row, options, parts) for row in rows):
-        if len(batch) and batch["kind"][0].as_py() in _KINDS:
-            yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
+    for kind, partition, batch in chain.from_iterable(
+        decode_split(row, options, parts) for row in rows
+    ):
+        if len(batch) and kind in _KINDS:
+            found = {
+                **dict(zip(batch.schema.names, batch.columns, strict=True)),
+                "kind": pa.repeat(pa.scalar(kind), len(batch)),
+                "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(batch)),
+            }
+            columns = [
+                found[name] if name in found else pa.nulls(len(batch), field.type)
+                for name, field in zip(_OF_RECORD, target, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:

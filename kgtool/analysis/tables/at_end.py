@@ -24,7 +24,7 @@ def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
     """The row of ``schema.PARTITIONS``."""
     log, read = folded.log, folded.log.read
     size, records = log.size_in_log
-    epochs = np.unique(ints(log.epochs["commits"]))
+    epochs = np.unique(ints(log.epochs["leader_epoch"]))
     columns = {
         "log_partition": None if folded.partition < 0 else folded.partition,
         "bytes": size,
@@ -32,9 +32,9 @@ def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
         "live_keys": len(found.key),
         "groups": len(np.unique(found.group)),
         "coordinator_moves": max(len(epochs) - 1, 0) if len(epochs) else None,
-        "first_offset": pc.min(read["log_offset"]).as_py(),
-        "last_offset": pc.max(read["offset"]).as_py(),
-        "newest_record_ms": pc.max(read["timestamp_ms"]).as_py(),
+        "first_offset": pc.min(read["first_offset"]).as_py(),
+        "last_offset": pc.max(read["last_offset"]).as_py(),
+        "newest_record_ms": pc.max(read["newest_ms"]).as_py(),
     }
     rows = folded.table(
         "partitions",

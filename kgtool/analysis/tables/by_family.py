@@ -97,7 +97,7 @@ def _decoder_counts(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...
     """Group, the groups' names, bucket, and the decoder's counts."""
     counts = folded.log.counts
     group, names = encode_texts(counts["group"])
-    return group, names, ints(counts["timestamp_ms"]), tuple(ints(counts[n]) for n in _SUMS)
+    return group, names, ints(counts["bucket_start_ms"]), tuple(ints(counts[n]) for n in _SUMS)
 
 
 def _count_records(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:

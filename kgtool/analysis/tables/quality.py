@@ -23,15 +23,15 @@ _AGGREGATES = (
     ("bytes", "sum"),
     ("position", "min"),
     ("damage", "any"),
-    ("log_offset", "min"),
-    ("offset", "max"),
+    ("first_offset", "min"),
+    ("last_offset", "max"),
     ("partition", "min"),
     ("partition", "max"),
 )
 
 
 def quality(notes: Any) -> Any:
-    """Rows of ``schema.RECORDS`` of the kind quality → an Arrow table of ``schema.QUALITY``."""
+    """Rows of ``schema.KIND_QUALITY`` → an Arrow table of ``schema.QUALITY``."""
     files: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for part in notes.group_by(["path", "reason"]).aggregate(list(_AGGREGATES)).to_pylist():
         files[part["path"]].append(part)
@@ -60,7 +60,7 @@ def _row(path: str, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, 
     skipped = sum(part["records_sum"] or 0 for part in unread)
     first, last = (
         [part[name] for part in parts if part[name] is not None]
-        for name in ("log_offset_min", "offset_max")
+        for name in ("first_offset_min", "last_offset_max")
     )
     partitions = {part[name] for part in parts for name in ("partition_min", "partition_max")}
     one = partitions.pop() if len(partitions) == 1 else -1

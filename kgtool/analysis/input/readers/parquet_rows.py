@@ -17,7 +17,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from kgtool.analysis.decode.batches import LogRecords, RecordBlock
 from kgtool.analysis.decode.blobs import Blob
 from kgtool.analysis.decode.decoder import decode_content
-from kgtool.analysis.decode.rows import DecodeOptions, Source
+from kgtool.analysis.decode.rows import Decoded, DecodeOptions, Source
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.decode.vector_reader import Ints, View
 from kgtool.analysis.input import formats
@@ -141,8 +141,8 @@ def _begin(file: Any, group: int) -> int:
 
 def decode_rows(
     tables: Iterable[Any], options: DecodeOptions, missing: int = formats.PARQUET.missing
-) -> Iterator[Any]:
-    """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
+) -> Iterator[Decoded]:
+    """Rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:
         for path, piece in in_order(pa.table(table)):
             source = Source(unquoted(path), NO_PARTITION, missing)
