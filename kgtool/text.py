@@ -135,3 +135,8 @@ def cell(value: object) -> str:
     """Return a value for CSV: empty for None, strings escaped and never a formula."""
     text = "" if value is None else shown(value)
     return f"'{text}" if isinstance(value, str) and value.startswith(_FORMULA) else text
+
+
+def java_order(text: str) -> bytes:
+    """Sort key that orders like ``java.lang.String.compareTo``: UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")

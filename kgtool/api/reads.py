@@ -28,11 +28,11 @@ from kgtool.text import DAY_MS
 
 if TYPE_CHECKING:
     from kgtool.changes import raw_request as raw
-    from kgtool.changes.explain import Explanation
     from kgtool.changes.groups.configs import GroupConfig
     from kgtool.client.cluster import Cluster
     from kgtool.queries.cluster.coordinators import Placement
     from kgtool.queries.doctor.examine import Diagnosis
+    from kgtool.queries.explain import Explanation
     from kgtool.queries.groups.share_and_streams import OtherGroup
     from kgtool.queries.log.expiry import Expiry
     from kgtool.queries.log.export import Exported
@@ -165,9 +165,10 @@ class ReadMethods(AdminConnection):
         are ms since the epoch. What can't be found out is in ``errors``; a group that does not
         exist has it in ``description.error``.
         """
-        from kgtool.changes.explain import explain_group
+        from kgtool.changes.refusals import refusals
+        from kgtool.queries.explain import explain_group
 
-        return self._run(explain_group(self._cluster, group, now_ms()))
+        return self._run(explain_group(self._cluster, group, now_ms(), refusals))
 
     def doctor(
         self, groups: Iterable[str] | None = None, *, within_ms: int = 2 * DAY_MS

@@ -17,7 +17,7 @@ from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
 from kgtool.changes.snapshot import OffsetImage, read_groups
 from kgtool.cli.app import exits
 from kgtool.cli.options.declare import declare, option
-from kgtool.cli.options.group_selection import Selection, java_order, name_test
+from kgtool.cli.options.group_selection import Selection, name_test
 from kgtool.cli.options.shared import cluster_options, name_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import moved_row
@@ -31,6 +31,7 @@ from kgtool.held import SILENT_MS, HeldFile, hold
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.groups.list import list_groups
+from kgtool.text import java_order
 
 GroupOffsets = dict[TopicPartition, OffsetImage]
 Side: TypeAlias = "FileSide | ClusterSide"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from kgtool.changes.explain import Explanation, TopicUse, explain_group
+from kgtool.changes.refusals import refusals
 from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.describe.findings import FixConnection, finding_row, fix_connection, message_of
@@ -38,6 +38,7 @@ from kgtool.protocol.codes import (
     GROUP_SUBSCRIBED_TO_TOPIC,
 )
 from kgtool.queries.doctor.finding import Finding
+from kgtool.queries.explain import Explanation, TopicUse, explain_group
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.queries.log.removals import OTHERS
 from kgtool.retention import rules as r
@@ -119,7 +120,7 @@ def command(
         connection = fix_connection(settings)
         for number, group in enumerate(groups):
             with looking(output, session):
-                found = session.run(explain_group(session.cluster, group, now_ms(), then))
+                found = session.run(explain_group(session.cluster, group, now_ms(), refusals, then))
             undo = removed_by(found, journal_folder(), session.cluster_id)
             following = partial(next_commands, found, connection, undo)
             output.text("\n" if number else "", end="")

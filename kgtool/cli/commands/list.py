@@ -11,7 +11,7 @@ from kgtool.cli.app.kafka_refusals import ALL_TYPES, STATES, TYPES, parse_choice
 from kgtool.cli.commands import NOUNS
 from kgtool.cli.describe import expiry
 from kgtool.cli.options.declare import declare, flag, option, repeatable
-from kgtool.cli.options.group_selection import Selection, glob, java_order, no_match
+from kgtool.cli.options.group_selection import Selection, glob, no_match
 from kgtool.cli.options.shared import (
     cluster_options,
     filter_options,
@@ -30,7 +30,7 @@ from kgtool.columns.groups import EXPIRING, LIST, LIST_TEXT
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupListing, ItemError, Target
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
-from kgtool.text import counted
+from kgtool.text import counted, java_order
 from kgtool.timespec import span_ms
 
 if TYPE_CHECKING:

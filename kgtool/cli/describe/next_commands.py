@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kgtool.changes.explain import Explanation
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import DONE, INTERRUPTED
 from kgtool.cli.describe.findings import FixConnection, fix_of
@@ -14,6 +13,7 @@ from kgtool.client.ops import grouped
 from kgtool.model import TopicPartition
 from kgtool.protocol.codes import COORDINATOR_NOT_AVAILABLE
 from kgtool.queries.doctor.finding import Finding
+from kgtool.queries.explain import Explanation
 from kgtool.queries.groups.describe import UNKNOWN_TO_COORDINATOR
 from kgtool.retention import rules as r
 from kgtool.retention.writes import Removal

@@ -17,7 +17,7 @@ from kgtool.cli.app.nearest import nearest
 from kgtool.cli.commands import NOUNS
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Listing, Target
-from kgtool.text import escape
+from kgtool.text import escape, java_order
 
 if TYPE_CHECKING:
     from kgtool.cli.output.output import Output
@@ -140,11 +140,6 @@ class Selection(NamedTuple):
             others = [row.group for row in listing.groups if row.type in types]
             names.update(name for name in (*listing.consumer_groups, *others) if test(name))
         return sorted(names, key=java_order)
-
-
-def java_order(text: str) -> bytes:
-    """Sort key that orders like ``java.lang.String.compareTo``: UTF-16 code units."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def glob(pattern: str) -> Callable[[str], bool]:

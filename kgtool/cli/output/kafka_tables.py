@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from kgtool.cli.options.group_selection import java_order
 from kgtool.columns import Column, Row
 from kgtool.columns.groups import type_name
 from kgtool.model import GroupDescription, ItemError, OffsetDeletion, OffsetRow
 from kgtool.protocol.codes import CODES
-from kgtool.text import escape, shown
+from kgtool.text import escape, java_order, shown
 
 MIN_WIDTH = 15
 

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
-from kgtool.cli.options.group_selection import java_order
 from kgtool.cli.output.errors import error_object
 from kgtool.columns import Column, keys
 from kgtool.columns.groups import OFFSETS
 from kgtool.model import Assignment, GroupDescription, ItemError
-from kgtool.text import escape
+from kgtool.text import escape, java_order
 
 offset_values = attrgetter(*keys(OFFSETS))
 """Returns the values of a row of ``describe --offsets``, in the order of its keys."""

@@ -1,19 +1,17 @@
 """The facts of one group that explain its state and what can be done.
 
-Refusals come from dry runs of the operations that would refuse, expiry from
-``kgtool.queries.log.expiry``, removals from the log's tombstones (``kgtool.queries.log.removals``).
+Expiry comes from ``kgtool.queries.log.expiry``, removals from the log's tombstones
+(``kgtool.queries.log.removals``), refusals from the changes that would refuse: who asks passes them
+in (``kgtool.changes.refusals``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kgtool.changes.kinds.delete_groups import DeleteGroups
-from kgtool.changes.kinds.delete_offsets import DeleteOffsets
-from kgtool.changes.reset.rows import refusal
 from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators
-from kgtool.client.ops import READING_SHARE, Operation, gather, grouped, within
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -22,7 +20,6 @@ from kgtool.model import (
     Member,
     Target,
     TopicPartition,
-    TopicSpec,
 )
 from kgtool.protocol import codes
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
@@ -69,6 +66,21 @@ class TopicUse(NamedTuple):
     refusal: ItemError | None
 
 
+class Refusals(NamedTuple):
+    """Why changes of a group would be refused; None: they would not."""
+
+    deletion: ItemError | None
+    offsets: Mapping[TopicPartition, ItemError | None]
+    """Of the deletion of single offsets."""
+    reset: ItemError | None
+
+
+Refuse = Callable[
+    [Cluster, GroupDescription, Mapping[TopicPartition, CommittedOffset]], Operation[Refusals]
+]
+"""Looks what changes of a group with these offsets would be refused."""
+
+
 class Missing(NamedTuple):
     """An ACL that this login lacks, and what for."""
 
@@ -111,7 +123,7 @@ class Explanation(NamedTuple):
 
 
 def explain_group(
-    cluster: Cluster, group: str, now_ms: int, rules_then: RulePhases = ()
+    cluster: Cluster, group: str, now_ms: int, refuse: Refuse, rules_then: RulePhases = ()
 ) -> Operation[Explanation]:
     """Collect the facts of a group that exists or has existed.
 
@@ -138,11 +150,11 @@ def explain_group(
     rules = None if isinstance(node, KgError) else (yield from rules_of(cluster, [node]))[node]
     broker = rules if isinstance(rules, BrokerRules) else None
     questions = [Question.of(description, committed[group])] if exists and not is_share else []
-    expiries, past, (delete_refusal, offset_refusals), diagnosis = yield from gather(
+    expiries, past, refusals, diagnosis = yield from gather(
         [
             find_expiries(cluster, questions, now_ms),
             _past(cluster, description, broker, now_ms, rules_then),
-            _refusals(cluster, description, values),
+            refuse(cluster, description, values),
             _diagnose(cluster, description, now_ms),
         ]
     )
@@ -163,9 +175,6 @@ def explain_group(
         errors.append(ItemError.of(denied_log(past), Target(topic=TOPIC)))
     expiry: GroupExpiry | None = expiries.groups.get(group)
     snapshot = expiry.snapshot if expiry else None
-    # Of a deletion's refusals only a pending transaction refuses a reset too.
-    code = delete_refusal.code if delete_refusal is not None else None
-    pending = delete_refusal if code == codes.UNSTABLE_OFFSET_COMMIT else None
     return Explanation(
         description,
         offsets_partition(group, len(log.leaders)) if log.leaders else None,
@@ -174,9 +183,9 @@ def explain_group(
         is_read,
         dict.fromkeys(values, Expiry(rule=RULE_SHARE)) if is_share else _offsets(expiry),
         snapshot,
-        _topic_uses(description, values, snapshot, offset_refusals) if exists else [],
-        delete_refusal,
-        refusal(description, can_create=False) or pending,
+        _topic_uses(description, values, snapshot, refusals.offsets) if exists else [],
+        refusals.deletion,
+        refusals.reset,
         past if isinstance(past, GroupPast) else None,
         _missing_acls(description, names, allowed, broker),
         list(dict.fromkeys(errors)),
@@ -221,24 +230,6 @@ def _topic_names(description: GroupDescription, values: Iterable[TopicPartition]
     return names
 
 
-def _refusals(
-    cluster: Cluster, description: GroupDescription, values: dict[TopicPartition, CommittedOffset]
-) -> Operation[tuple[ItemError | None, dict[TopicPartition, ItemError | None]]]:
-    """Plan the deletion of the group, and of its offsets one by one; return the refusals."""
-    group = description.group
-    if description.error is not None:
-        return description.error, {}
-    topics = grouped((partition.topic, partition.partition) for partition in values)
-    specs = [TopicSpec(topic, tuple(numbers)) for topic, numbers in topics.items()]
-    deleting, names = DeleteOffsets({group: specs}), [group] if specs else []
-    plans = [DeleteGroups([group]).look(cluster, [group]), deleting.look(cluster, names)]
-    (deletion,), offsets = yield from gather(plans)
-    rows = [row for one in offsets for row in one.rows]
-    return deletion.error, {
-        TopicPartition(row.topic, row.partition or 0): row.error for row in rows
-    }
-
-
 def _past(
     cluster: Cluster,
     description: GroupDescription,
@@ -271,7 +262,7 @@ def _topic_uses(
     description: GroupDescription,
     values: dict[TopicPartition, CommittedOffset],
     snapshot: GroupSnapshot | None,
-    refusals: dict[TopicPartition, ItemError | None],
+    refusals: Mapping[TopicPartition, ItemError | None],
 ) -> list[TopicUse]:
     resolved = snapshot.subscribed_topics if snapshot is not None else None
     uses = []
