@@ -298,9 +298,12 @@ def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ('{"kgtool_state": 1, "seen": {}, "lacks": 0}', r"another version .format 1, not 3."),
+        (
+            '{"kgtool_state": 1, "seen": {}, "lacks": 0}',
+            r"another version of kgtool .format 1, not 3.",
+        ),
         # Its runs have the wide rows of then, in which an epoch is named commits.
-        ('{"kgtool_state": 2, "offsets": {}}', r"another version .format 2, not 3."),
+        ('{"kgtool_state": 2, "offsets": {}}', r"another version of kgtool .format 2, not 3."),
         ('{"kgtool_state": 3, "offsets": []}', "can't be read"),
         ("{}", "can't be read"),
     ],
