@@ -31,6 +31,7 @@ from kgtool.retention.doubts import (
     Seen,
     Spans,
     certain_checks,
+    is_an_age,
     is_of_age,
     shared_ages,
 )
@@ -38,7 +39,16 @@ from kgtool.retention.history import Entry, History
 from kgtool.retention.part_of_log import WHOLE, Part, Unknown
 from kgtool.retention.phases import RulePhases
 from kgtool.retention.rules import RuleSet
-from kgtool.retention.writes import Future, Removal, Row, Write, certain, decided, doubt_raced
+from kgtool.retention.writes import (
+    Future,
+    Removal,
+    Row,
+    Write,
+    certain,
+    compared,
+    decided,
+    doubt_raced,
+)
 
 
 def audit(
@@ -121,7 +131,7 @@ class _Judge:
             self._unknown.append(unknown)
             self._writes.append(
                 [
-                    rows
+                    compared(rows, history) if part.lacks_others else rows
                     for _, write in groupby(partition, key=lambda entry: entry.timestamp_ms)
                     for rows in Write(
                         history, list(write), interval_ms, futures, unknown.converted
@@ -140,7 +150,8 @@ class _Judge:
             sure = chain.from_iterable(certain(rows, self._interval_ms) for rows in writes)
             held = [at for at in sure if start <= at < end]
             checks = Checks(self.rules, self._interval_ms, held, anywhere, self._part.seen)
-            aged = [self._aged(rows, ages_ms) for rows in writes] if ages_ms else writes
+            may_age = ages_ms or self._part.lacks_others
+            aged = [self._aged(rows, ages_ms) for rows in writes] if may_age else writes
             found = [decided(rows, checks, self._interval_ms) for rows in aged]
             if not self.rules.new_coordinator:
                 doubt_raced(writes, found)
@@ -162,9 +173,16 @@ class _Judge:
             is_early = removal.stored is not None and removal.cause == r.CAUSE_EXPLICIT
             if is_early and due_ms is not None and due_ms > at_ms:
                 age_ms = at_ms - due_ms + self._retention_ms
-                row = row._replace(is_of_age=is_of_age(age_ms, ages_ms, self._interval_ms))
+                of_age = is_of_age(age_ms, ages_ms, self._interval_ms)
+                of_age |= self._part.lacks_others and self._may_be_checked(row, age_ms)
+                row = row._replace(is_of_age=of_age)
             found.append(row)
         return found
+
+    def _may_be_checked(self, row: Row, age_ms: int) -> bool:
+        """Whether a check of brokers with another retention may have removed an offset."""
+        is_dated = row.removal.rule != r.RULE_EXPLICIT  # by its own date, not by a retention
+        return is_dated and not row.keeps_older and is_an_age(age_ms, self._interval_ms)
 
 
 def _as_far_as_known(

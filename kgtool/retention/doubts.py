@@ -238,6 +238,11 @@ def shared_ages(early: Iterable[EarlyRemovals]) -> list[SharedAge]:
     return found
 
 
+def is_an_age(age_ms: int, interval_ms: int) -> bool:
+    """Whether a removal at that age may be one of a check with some retention: whole minutes."""
+    return age_ms >= _SHORTEST_MS and age_ms % 60_000 < explained_until_ms(interval_ms)
+
+
 def is_of_age(age_ms: int, ages_ms: Iterable[int], interval_ms: int) -> bool:
     """Whether a removal at that age may be one of a check with one of these retentions."""
     until = explained_until_ms(interval_ms)

@@ -39,6 +39,8 @@ class Part(NamedTuple):
     is_complete: bool = True
     """Whether no record is missing since offset 0."""
     seen: Seen = Seen.LOG
+    lacks_others: bool = False
+    """Whether other groups were left out, whose removals might show another retention."""
     own: Mapping[str, Own] = {}
     older_until_ms: int | None = None
     """Until when brokers with other rules are known to have written it."""

@@ -71,6 +71,8 @@ class Row(NamedTuple):
     is_until_load: bool = False
     has_left: bool = False
     """Of a group's removal: whether the group still had offsets."""
+    keeps_older: bool = False
+    """Whether the group keeps an offset that any check would have removed first."""
     is_of_age: bool = False
     """Whether it came before its time, but at an age that may have been the brokers' retention."""
 
@@ -102,6 +104,14 @@ class Row(NamedTuple):
             latency_ms = at_ms - self.old_ms
             row = row._replace(expires_at_ms=self.old_ms, latency_ms=latency_ms, rule=r.RULE_COMMIT)
         return self._replace(removal=row), cause is None
+
+
+def compared(rows: list[Row], history: History) -> list[Row]:
+    """Those of one group in one write, with what it has kept: a check removes the older first."""
+    kept = map(history.live_offset, history.offsets(rows[0].removal.group))
+    dues = [each.expires_at_ms for each in kept if each and each.verdict.rule != r.RULE_EXPLICIT]
+    oldest = min((due for due in dues if due is not None), default=r.MAX_TIMESTAMP_MS)
+    return [row._replace(keeps_older=oldest <= (row.removal.expires_at_ms or 0)) for row in rows]
 
 
 class Future:

@@ -195,9 +195,45 @@ def test_a_retention_that_was_raised_is_no_deletion(tmp_path: Path) -> None:
     few = GroupRecords(["g0"], 0, others=3)
     few.feed(next(name.glob("*.log")).read_bytes())
     assert (few.lacks_others, reader.lacks_others) == (True, False), "which explain says"
+    rows = few.removals(((0, r.RULES_4_1),), 7 * 86_400_000, INTERVAL_MS)
+    assert {row.cause for row in rows} == {None}, "others, which were left out, tell"
     basis = broker_settings.settings_from(None, "4.1", 7 * 86_400_000, INTERVAL_MS)
     analysis = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
     assert {row.cause for row in rows_of(analysis, "removals")} == {None}
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "kept_ms", "own_date", "said"),
+    [
+        (3_600_000, None, False, None),
+        (3_600_000, 3_500_000, False, None),
+        (3_600_000, 3_600_000, False, r.CAUSE_EXPLICIT),
+        (3_600_000, 3_700_000, False, r.CAUSE_EXPLICIT),
+        (59_000, None, False, r.CAUSE_EXPLICIT),
+        (3_630_000, None, False, r.CAUSE_EXPLICIT),
+        (3_600_000, None, True, r.CAUSE_EXPLICIT),
+    ],
+)
+def test_what_no_retention_removes_was_deleted_whoever_else_is_left_out(
+    age_ms: int, kept_ms: int | None, own_date: bool, said: str | None, tmp_path: Path
+) -> None:
+    """More than 20,000 records of other groups: was "explicit" where they show another retention.
+    Siblings: an offset as old or older that is kept, less than the shortest retention, an age that
+    is no number of minutes and a check, a date of its own; one that is kept and younger."""
+    log, at_ms = Log(), T0 + 9_000_000
+    if kept_ms is not None:
+        log.commit(at_ms - kept_ms, "t2", cts=at_ms - kept_ms)
+    ets = T0 + 30 * 86_400_000 if own_date else -1
+    log.commit(at_ms - age_ms, cts=at_ms - age_ms, ets=ets)
+    log.commit(at_ms - 10, "t1", cts=at_ms - 10, group="o")
+    log.commit(at_ms - 5, "t1", cts=at_ms - 5, group="o")
+    log.forget(at_ms)
+    write(tmp_path / "__consumer_offsets-0", sorted(log.entries), 0, random.Random(1))
+    few = GroupRecords(["g"], 0, others=1)
+    few.feed(next(tmp_path.rglob("*.log")).read_bytes())
+    rules = r.RULES_2_3 if own_date else r.RULES_4_1
+    assert [row.cause for row in few.removals(rules, 7 * 86_400_000, INTERVAL_MS)] == [said]
+    assert few.lacks_others
 
 
 def test_what_older_brokers_removed_is_not_judged_by_todays_rules(tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ class GroupRecords:
             is_headless=begin > 0,
             is_complete=self._batches.is_gapless and not first,
             seen=Seen.PARTITION if self._has_others else Seen.GROUP,
+            lacks_others=self.lacks_others,
             own=own,
             older_until_ms=self._batches.older_until_ms(rules)
             if isinstance(rules, RuleSet)
