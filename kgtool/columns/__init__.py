@@ -78,6 +78,16 @@ class Column(NamedTuple):
         return text_of(self.text(row) if self.text is not None else row.get(self.key))
 
 
+class Results(NamedTuple):
+    """The kinds of rows of a command, of which its JSON Schema is made."""
+
+    kinds: dict[str, Sequence[Column]]
+    chosen: Sequence[Column] = ()
+    """The columns that ``--columns`` can choose."""
+    is_open: bool = False
+    """Rows may also be other objects (``analyze``)."""
+
+
 def machine(**kinds: Json) -> tuple[Column, ...]:
     """Return columns of the machine formats only, by their JSON types."""
     return tuple(Column(key, json=kind) for key, kind in kinds.items())

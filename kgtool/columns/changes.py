@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgtool.columns import COUNT, NAME, STATUS, TEXT, Column, Row, Text, machine, written
+from kgtool.columns import COUNT, NAME, STATUS, TEXT, Column, Results, Row, Text, machine, written
 from kgtool.columns.groups import GROUP, NEVER, PARTITION, RULE, TOPIC, UNKNOWN
 from kgtool.text import moment
 
@@ -287,3 +287,20 @@ CLEANUP_APPLY = (
     Column("reason", "REASON", TEXT),
     ERROR,
 )
+
+RESULTS = {
+    "delete": Results({"groups": DELETE, "internal-topics": DELETE_TOPICS}),
+    "delete-offsets": Results({"offsets": DELETE_OFFSETS}),
+    "reset-offsets": Results({"offsets": RESET}),
+    "backup": Results({"file": BACKUP}),
+    "restore": Results({"offsets": RESTORE}),
+    "undo": Results({"offsets": RESTORE, "configs": CONFIGS_ALTER}),
+    "recover": Results({"offsets": RECOVER}),
+    "diff": Results({"offsets": DIFF}),
+    "history": Results({"changes": HISTORY}),
+    "retention": Results({"offsets": RETENTION}),
+    "cleanup": Results({"plan": CLEANUP_PLAN, "apply": CLEANUP_APPLY}),
+    "configs": Results({"describe": CONFIGS, "alter": CONFIGS_ALTER}),
+    "keep": Results({"offsets": KEEP}),
+    "remove-members": Results({"members": MEMBERS}),
+}

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from kgtool.columns import Column, changes, groups, tools
+from kgtool.columns import Column, Results, changes, groups, tools
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ERROR = {"$ref": "#/$defs/error"}
 _NULL = {"type": "null"}
-
-
-class Results(NamedTuple):
-    """The kinds of rows of a command."""
-
-    kinds: dict[str, Sequence[Column]]
-    chosen: Sequence[Column] = ()
-    """The columns that ``--columns`` can choose."""
-    is_open: bool = False
-    """Rows may also be other objects (``analyze``)."""
 
 
 _OFFSETS = {
@@ -52,42 +42,19 @@ _DESCRIBE = Results(
         key=lambda column: column.json.endswith("?"),
     ),
 )
-RESULTS: dict[str, Results] = {
+RESULTS: Mapping[str, Results] = {
     "list": Results(
         {"groups": groups.LIST, "expiring": groups.EXPIRING},
         (*groups.EXPIRING, groups.LIST_MEMBERS),
     ),
     "describe": _DESCRIBE,
     "lag": _DESCRIBE,
-    "delete": Results({"groups": changes.DELETE, "internal-topics": changes.DELETE_TOPICS}),
-    "delete-offsets": Results({"offsets": changes.DELETE_OFFSETS}),
-    "reset-offsets": Results({"offsets": changes.RESET}),
-    "validate-regex": Results({"regex": tools.REGEX}),
     "explain": Results({"groups": groups.EXPLAIN}),
-    "backup": Results({"file": changes.BACKUP}),
-    "restore": Results({"offsets": changes.RESTORE}),
-    "undo": Results({"offsets": changes.RESTORE, "configs": changes.CONFIGS_ALTER}),
-    "recover": Results({"offsets": changes.RECOVER}),
-    "diff": Results({"offsets": changes.DIFF}),
-    "history": Results({"changes": changes.HISTORY}),
-    "retention": Results({"offsets": changes.RETENTION}),
-    "cleanup": Results({"plan": changes.CLEANUP_PLAN, "apply": changes.CLEANUP_APPLY}),
-    "configs": Results({"describe": changes.CONFIGS, "alter": changes.CONFIGS_ALTER}),
-    "request": Results({"request": tools.REQUEST, "apis": tools.APIS, "fields": tools.FIELDS}),
-    "peek": Results({"records": tools.PEEK}),
-    "coordinator": Results({"groups": tools.COORDINATOR}),
-    "export": Results({"folder": tools.EXPORT}),
-    "analyze": Results({}, is_open=True),
     "doctor": Results({"findings": groups.DOCTOR, "kinds": groups.FINDINGS}),
-    "keep": Results({"offsets": changes.KEEP}),
-    "remove-members": Results({"members": changes.MEMBERS}),
-    "context": Results({"contexts": tools.CONTEXTS, "context": tools.CONTEXT}),
-    "sandbox": Results({"sandbox": tools.SANDBOX}),
-    "version": Results({"program": tools.VERSION}),
-    "exporter": Results({}),
-    "mcp": Results({}),
+    **changes.RESULTS,
+    **tools.RESULTS,
 }
-"""By command; ``analyze`` prints its summary or one of its tables, servers print errors only."""
+"""By command."""
 
 
 def schema(command: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from kgtool.columns import NAME, Column, Row, Text, machine, shown, written
+from kgtool.columns import NAME, Column, Results, Row, Text, machine, shown, written
 from kgtool.columns.changes import ERROR
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
 from kgtool.text import moment
@@ -168,3 +168,18 @@ SANDBOX = machine(
     brokers="rows",
 )
 VERSION = machine(version="string")
+
+RESULTS = {
+    "validate-regex": Results({"regex": REGEX}),
+    "request": Results({"request": REQUEST, "apis": APIS, "fields": FIELDS}),
+    "peek": Results({"records": PEEK}),
+    "coordinator": Results({"groups": COORDINATOR}),
+    "export": Results({"folder": EXPORT}),
+    "analyze": Results({}, is_open=True),
+    "context": Results({"contexts": CONTEXTS, "context": CONTEXT}),
+    "sandbox": Results({"sandbox": SANDBOX}),
+    "version": Results({"program": VERSION}),
+    "exporter": Results({}),
+    "mcp": Results({}),
+}
+"""``analyze`` prints its summary or one of its tables, servers print errors only."""

@@ -154,4 +154,4 @@ def _compare(name: str, text: str) -> None:
     if os.environ.get("KGTOOL_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), "wanted? KGTOOL_GOLDEN=write, git diff"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.cli.describe.view import View
+from kgtool.cli.describe.view import _ROWS, _TABLES, View
 from kgtool.cli.output import kafka_tables, rows
+from kgtool.columns import keys
 from kgtool.model import GroupDescription, GroupListing, Member, OffsetDeletion, OffsetRow
 from kgtool.protocol.codes import CODES
 from tests.cli import recorded
@@ -151,3 +152,9 @@ def _described(name: str, group: GroupDescription, verbose: bool = False) -> str
 
 def _row(topic: str = "t", metadata: str = "") -> OffsetRow:
     return OffsetRow("g", topic, 7, 1, 0, 2, 1, None, metadata, None, None, None, None, "ok")
+
+
+@pytest.mark.parametrize("table", _ROWS)
+def test_every_key_of_a_row_can_be_chosen(table: str) -> None:
+    """``OFFSETS_TEXT`` and the like have an order of their own: a new column is added there too."""
+    assert set(keys(_ROWS[table])) <= set(keys(_TABLES[table])), "not in --columns"

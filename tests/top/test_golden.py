@@ -129,7 +129,7 @@ def test_whole_screens(size: tuple[int, int], name: str, monkeypatch: pytest.Mon
     if os.environ.get("KGTOOL_GOLDEN") == "write":
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(shown, encoding="utf-8")
-    assert shown == golden.read_text(encoding="utf-8")
+    assert shown == golden.read_text(encoding="utf-8"), "wanted? KGTOOL_GOLDEN=write, git diff"
 
 
 def test_the_first_line_is_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

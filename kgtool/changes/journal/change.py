@@ -27,8 +27,7 @@ from kgtool.changes.journal.journal import (
     DONE,
     FAILED,
     INTERRUPTED,
-    KEEP,
-    REMOVE_MEMBERS,
+    NO_UNDO,
     ConfigChange,
     Journal,
     JournalHeader,
@@ -293,13 +292,12 @@ class Change:
                 f"Warning: the journal {journal.path} is not complete "
                 f"({journal.problem.strerror}); the offsets before the change are in it."
             )
-        if self._origin.command == REMOVE_MEMBERS:
-            self._say(f"Journal {journal.id}: lists the removed members; it can't be undone.")
-            return
-        if self._origin.command == KEEP:
-            return  # the offsets are the same
-        # It works without members, too.
-        self._say(f"Undo: kgtool undo {journal.id}{' --as-member' * self._has_living}")
+        no_undo = NO_UNDO.get(self._origin.command)
+        if no_undo is None:
+            # It works without members, too.
+            self._say(f"Undo: kgtool undo {journal.id}{' --as-member' * self._has_living}")
+        elif no_undo.at_end:
+            self._say(f"Journal {journal.id}: {no_undo.at_end}")
 
 
 def _is_living(change: GroupChange) -> bool:

@@ -15,8 +15,7 @@ from kgtool.changes.journal.journal import (
     DONE,
     FAILED,
     INTERRUPTED,
-    KEEP,
-    REMOVE_MEMBERS,
+    NO_UNDO,
     RUNNING,
     SUFFIX,
     UNDONE,
@@ -155,10 +154,8 @@ class NothingToUndo(KgError):
 
 
 def _nothing_to_undo(entry: JournalEntry) -> str | None:
-    if entry.command == REMOVE_MEMBERS:
-        return "removed members can't be restored"
-    if entry.command == KEEP:
-        return "the offsets are as they were"
+    if entry.command in NO_UNDO:
+        return NO_UNDO[entry.command].why
     return None if entry.changes else "its groups had no offsets"
 
 

@@ -46,9 +46,32 @@ _UNTOUCHED = ("CHANGED_MEANWHILE",)
 _COUNTER = "sequence"
 
 REMOVE_MEMBERS = "remove-members"
-"""The command whose journal can't be undone."""
 KEEP = "keep"
-"""The command that commits the current offsets again."""
+
+
+class NoUndo(NamedTuple):
+    """What is said of a journal that can't be undone, or need not be: parts of sentences.
+
+    ``refused``, with ``hint``: why ``undo`` refuses it; empty: it does not. ``at_end``: said after
+    the change; empty: nothing is.
+    """
+
+    why: str
+    refused: str = ""
+    hint: str = ""
+    at_end: str = ""
+
+
+NO_UNDO = {
+    REMOVE_MEMBERS: NoUndo(
+        "removed members can't be restored",
+        "removed members, which can't be undone.",
+        "Running clients rejoin by themselves; start the others.",
+        "lists the removed members; it can't be undone.",
+    ),
+    KEEP: NoUndo("the offsets are as they were"),
+}
+"""By command; the journals of all others are undone."""
 
 
 class ConfigChange(NamedTuple):

@@ -13,14 +13,7 @@ from kgtool.changes.journal.history import (
     hidden_offsets,
     readable_extent,
 )
-from kgtool.changes.journal.journal import (
-    REMOVE_MEMBERS,
-    RUNNING,
-    SUFFIX,
-    UNDONE,
-    ConfigChange,
-    mark,
-)
+from kgtool.changes.journal.journal import NO_UNDO, RUNNING, SUFFIX, UNDONE, ConfigChange, mark
 from kgtool.changes.journal.jsonl import Source
 from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem
 from kgtool.changes.plan_rows import failed
@@ -53,11 +46,9 @@ def check(entry: JournalEntry, cluster_id: str | None, *, force: bool = False) -
             f"{entry.header.get('pid')} is at work.",
             hint="Wait until it has ended.",
         )
-    if entry.command == REMOVE_MEMBERS:
-        raise KgError(
-            f"The journal {entry.id} removed members, which can't be undone.",
-            hint="Running clients rejoin by themselves; start the others.",
-        )
+    no_undo = NO_UNDO.get(entry.command)
+    if no_undo is not None and no_undo.refused:
+        raise KgError(f"The journal {entry.id} {no_undo.refused}", hint=no_undo.hint)
     if force:
         return
     if entry.state == UNDONE:
