@@ -89,6 +89,10 @@ class ConnectFailed(NetworkError):
     """Nothing listens on that address."""
 
 
+class WrongAddress(ConnectFailed):
+    """Nothing answers where the only broker says that it is, while it answers elsewhere."""
+
+
 class ConnectionLost(NetworkError):
     """The peer closed the connection, or it broke, before the answer was complete."""
 

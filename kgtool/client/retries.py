@@ -14,6 +14,7 @@ from kgtool.errors import (
     ResolveFailed,
     TlsFailed,
     UnsupportedVersion,
+    WrongAddress,
     WrongCluster,
 )
 
@@ -39,7 +40,7 @@ def may_get_better(reply: object, attempt: int) -> bool:
     Invalid bytes may come from something in between, but not many times in a row; and a wrong
     certificate, name or port stays wrong.
     """
-    if isinstance(reply, UnsupportedVersion):
+    if isinstance(reply, UnsupportedVersion | WrongAddress):
         return False
     if isinstance(reply, (ProtocolError, *_PERMANENT)):
         return attempt < PROTOCOL_TRIES

@@ -89,7 +89,11 @@ class Connection:
         self._is_fetching_login = False
         self._is_up = False
         self.muted_until = 0.0
-        self.progressed_at = time.monotonic()
+        self.began_at = self.progressed_at = time.monotonic()
+        self.failed_at: float | None = None
+        """When it ended without having been ready (monotonic seconds)."""
+        self.answered_at = 0.0
+        """When a reply came, likewise."""
         self.heard_at = 0.0
         """When a good part of an unfinished reply came (monotonic seconds)."""
         self._unmarked = 0
@@ -313,6 +317,8 @@ class Connection:
             self.progressed_at = time.monotonic()
             if channel.pending == left:
                 self.heard_at = self.progressed_at
+            else:
+                self.answered_at = self.progressed_at
             self._unmarked = 0
         if channel.state == READY and was != READY:
             self._note_ready(sock)
@@ -386,6 +392,8 @@ class Connection:
 
     def close(self, error: KgError) -> None:
         """End the connection; requests without a reply get ``error``."""
+        if not self._is_up and self.failed_at is None:
+            self.failed_at = time.monotonic()
         if self.advertised_by is not None and not self._is_up:
             error = _of_advertised(error, self.advertised_by)
         if self.channel.trace is not None and not self.is_closed:

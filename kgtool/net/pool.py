@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
-from kgtool.errors import ConnectFailed, ConnectionLost, KgError, TimedOut
+from kgtool.errors import ConnectFailed, ConnectionLost, KgError, TimedOut, WrongAddress
 from kgtool.net.background import Background
 from kgtool.net.bootstrap import Bootstrap, HostPort
 from kgtool.net.connection import Connection
@@ -32,6 +32,8 @@ HEDGE_SECONDS = 1.0
 API_VERSIONS = 18
 _HEDGED_APIS = {3, 10, 60}
 """Metadata, FindCoordinator, DescribeCluster: reads that may be sent twice."""
+SHUTDOWN_SECONDS = 0.5
+"""How long a broker that stops may answer on one connection after it has closed its listener."""
 TOKEN_SHARE = 0.9
 """The share of the command's time that a token may take; then its server is named as the reason."""
 
@@ -72,6 +74,8 @@ class Pool:
         """Calls to any broker, while none is connected."""
         self._for_versions: list[tuple[Connection, Slot]] = []
         self._hedgeable: list[Slot] = []
+        self._unreached: dict[HostPort, Connection] = {}
+        """Advertised addresses that did not answer in this run: the first try of each."""
         self._left: set[Connection] = set()
         """Busy connections to brokers that have left the cluster."""
 
@@ -92,11 +96,42 @@ class Pool:
         broker = self._cluster.brokers.get(to)
         if broker is None:
             self._give(slot, ConnectFailed(f"Broker {to} is not part of the cluster now."))
+        elif (wrong := self._wrong_address(to)) is not None:
+            self._give(slot, wrong)
         else:
             connection = self._connection(broker.host, broker.port, self._expected(to))
             if (broker.host, broker.port) not in self._bootstrap:
                 connection.advertised_by = to
             self._send(connection, slot)
+
+    def _wrong_address(self, to: int) -> KgError | None:
+        """Return the error of a broker that answers, and not where it says: no retry helps.
+
+        It answers at an address that no broker advertises, after all that are advertised have
+        failed. One of several that does not answer may be restarting.
+        """
+        known = {(broker.host, broker.port) for broker in self._cluster.brokers.values()}
+        for place in known:
+            tried = self._connections.get(place)
+            if tried is not None and tried.failed_at is not None:
+                self._unreached.setdefault(place, tried)
+            elif tried is not None and tried.is_ready:
+                self._unreached.pop(place, None)
+        if not known <= self._unreached.keys():
+            return None
+        broker = self._cluster.brokers[to]
+        first = self._unreached[broker.host, broker.port]
+        since = max(first.began_at + SHUTDOWN_SECONDS, first.failed_at or 0.0)
+        others = (each for place, each in self._connections.items() if place not in known)
+        if first.error is None or not any(each.answered_at > since for each in others):
+            return None
+        is_only = len(known) == 1
+        return WrongAddress(
+            first.error.message,
+            hint=f"{'The broker answers' if is_only else 'A broker answers'} at another address: "
+            f"broker {to} has this one in its advertised.listeners. Correct it there, or make it "
+            "reachable from here.",
+        )
 
     def _expected(self, node_id: int) -> Expected | None:
         """Return which broker is meant, if the cluster checks that."""
@@ -286,6 +321,7 @@ class Pool:
         self._waiting.clear()
         self._for_versions.clear()
         self._hedgeable.clear()
+        self._unreached.clear()
 
     def close(self) -> None:
         """Close every connection."""

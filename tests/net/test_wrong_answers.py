@@ -141,6 +141,73 @@ def test_a_wrong_address_of_a_broker_is_told_at_once(
     assert [e for e in errors if e["target"]["group"] == groups[2] and e["code"] is None], done
 
 
+def alone(port: int) -> list[Fault]:
+    """Make a cluster of one broker, which says that it has another port."""
+
+    def moved_to(row: Any) -> Any:
+        return row.replace(node_id=1, host="127.0.0.1", port=port)
+
+    def led(topic: Any) -> Any:
+        return topic.replace(partitions=[p.replace(leader_id=1) for p in topic.partitions])
+
+    def only(reply: Any) -> Any:
+        topics = [led(topic) for topic in reply.topics]
+        return reply.replace(brokers=[moved_to(reply.brokers[0])], topics=topics)
+
+    return [
+        *everywhere(metadata, only),
+        *everywhere(
+            find_coordinator,
+            lambda r: r.replace(coordinators=[moved_to(c) for c in r.coordinators]),
+        ),
+    ]
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("place", ["closed", "silent"])
+def test_a_broker_that_answers_elsewhere_than_it_says_is_told_soon(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, place: str
+) -> None:
+    """Stands for: a wrong advertised.listeners costs the whole of --timeout, for every command.
+
+    Siblings: nothing listens, what is sent is swallowed; describe and list; one of three, which may
+    be restarting (below).
+    """
+    client = clients.unique("advertised")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if place == "closed":
+            server.close()
+        proxies.plans[client] = Plan(*alone(port))
+        config = client_config(tmp_path, client)
+        first = proxies.bootstrap.split(",")[0]
+        place_of = ("--bootstrap-server", first, "--command-config", config)
+        for words in (["describe", "--group", "x"], ["list"]):
+            done = kgtool(*words, *place_of, "--timeout", "18000")
+            assert proxies.plans[client].struck
+            assert done.status == 4, done
+            # A third of the time is what one connection may take.
+            assert done.seconds < (4 if place == "closed" else 10), done
+            assert f"127.0.0.1:{port}" in done.stderr, done
+            assert "broker 1 has this one in its advertised.listeners" in done.stderr, done
+
+
+@pytest.mark.timed
+def test_one_of_three_that_does_not_answer_may_be_restarting(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path
+) -> None:
+    topic = clients.create_topic(kafka.cluster.bootstrap, clients.unique("t"), 3)
+    group, client = groups_of(kafka, topic)[2], clients.unique("restarts")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    proxies.plans[client] = Plan(*moved("127.0.0.1", port))
+    words = ["describe", "--group", group, "--timeout", "4000", "--command-config"]
+    first = proxies.bootstrap.split(",")[0]
+    done = kgtool(*words, client_config(tmp_path, client), "--bootstrap-server", first)
+    assert (done.status, done.seconds > 3) == (4, True), done
+    assert "is it running" in done.stderr, done
+
+
 @pytest.mark.parametrize("answer", ["rebootstrap", "no-brokers"])
 def test_metadata_that_tells_nothing_is_asked_for_again(
     kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, answer: str
