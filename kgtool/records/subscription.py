@@ -59,6 +59,15 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     return frozenset(topics)
 
 
+def rack_of(subscription: bytes) -> str | None:
+    """Return the member's ``client.rack`` (KIP-881); None: it gave none, or it can't be read."""
+    try:
+        has_rack = _version(subscription) >= NEWEST
+        return decode_subscription(subscription).rack_id if has_rack else None
+    except DecodeError:
+        return None
+
+
 def encode_topics(topics: Iterable[str]) -> bytes:
     """Write a subscription to topics, in its first version."""
     return b"\0\0" + encode(ConsumerProtocolSubscription(topics=list(topics)), 0)

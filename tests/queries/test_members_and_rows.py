@@ -13,12 +13,20 @@ import pytest
 
 from kgtool.cli.output.rows import member_rows
 from kgtool.client.cluster import Cluster
+from kgtool.columns.groups import SUBSCRIPTION
 from kgtool.model import CommittedOffset, GroupDescription, Member, TopicPartition
-from kgtool.protocol.api import describe_groups
-from kgtool.queries.groups.describe import _classic_group
+from kgtool.protocol.api import consumer_group_describe, describe_groups
+from kgtool.protocol.plan import encode
+from kgtool.queries.groups.describe import _classic_group, _consumer_group
 from kgtool.queries.offsets.describe import _Group
 from kgtool.queries.offsets.lag import LogEnds, offset_row
-from kgtool.records.subscription import encode_topics
+from kgtool.records.subscription import (
+    ConsumerProtocolSubscription,
+    OwnedPartitions,
+    encode_topics,
+)
+
+OWNED = OwnedPartitions(topic="t", partitions=[0])
 
 
 def assignment(*topics: tuple[str, tuple[int, ...]]) -> bytes:
@@ -54,6 +62,35 @@ def test_assignments(raw: bytes, protocol: str, partitions: int | None, shown: s
     assert (found["partitions"], found["current_assignment"]) == (partitions, shown)
     assert found["subscribed_topics"] == (["t", "u"] if protocol == "consumer" else None)
     assert (found["assignor"], found["subscribed_regex"], found["rack"]) == ("range", None, None)
+
+
+def test_what_members_say_of_themselves() -> None:
+    """C14: decoded and never printed. Siblings: classic members whose subscription has a rack (from
+    version 3 on) or none, with owned partitions before it; a pattern; each type's assignor."""
+    said = [
+        ConsumerProtocolSubscription(topics=["t"], rack_id="eu-1", owned_partitions=[OWNED]),
+        ConsumerProtocolSubscription(topics=["t"]),
+    ]
+    metadata = [b"\0\3" + encode(each, 3) for each in said] + [encode_topics(["u"]), b""]
+    row = describe_groups.Group(
+        protocol_type="consumer",
+        protocol_data="range",
+        members=[describe_groups.Member(member_metadata=each) for each in metadata],
+    )
+    rows = member_rows(_classic_group(Cluster(), 1, row))
+    assert [(found["rack"], found["assignor"]) for found in rows] == [
+        ("eu-1", "range"),
+        (None, "range"),
+        (None, "range"),
+        (None, "range"),
+    ]
+    assert [found["subscribed_topics"] for found in rows] == [["t"], ["t"], ["u"], None]
+    member = consumer_group_describe.Member(
+        rack_id="us-2", subscribed_topic_names=["t"], subscribed_topic_regex="t.*"
+    )
+    new = consumer_group_describe.Group(assignor_name="uniform", members=[member])
+    (found,) = member_rows(_consumer_group(Cluster(), 1, new))
+    assert [found[name] for name in SUBSCRIPTION] == [["t"], "t.*", "uniform", "us-2"]
 
 
 @pytest.mark.parametrize(

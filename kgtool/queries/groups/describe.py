@@ -35,7 +35,7 @@ from kgtool.protocol.schema import Struct
 from kgtool.queries.cluster.coordinators import explain_absence
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.listings import list_once
-from kgtool.records.subscription import decode_assignment, subscribed_topics
+from kgtool.records.subscription import decode_assignment, rack_of, subscribed_topics
 from kgtool.text import listed, shell_word
 
 SHARE_TOOL = "kafka-share-groups.sh"
@@ -314,6 +314,7 @@ def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
             host=member.client_host,
             assignment=assignment or (),
             subscribed=_classic_subscription(member.member_metadata) if is_consumer else None,
+            rack=rack_of(member.member_metadata) if is_consumer else None,
             is_unread=assignment is None and bool(member.member_assignment),
         )
         for member, assignment in zip(row.members, assigned, strict=True)
