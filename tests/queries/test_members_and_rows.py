@@ -20,11 +20,7 @@ from kgtool.protocol.plan import encode
 from kgtool.queries.groups.describe import _classic_group, _consumer_group
 from kgtool.queries.offsets.describe import _Group
 from kgtool.queries.offsets.lag import LogEnds, offset_row
-from kgtool.records.subscription import (
-    ConsumerProtocolSubscription,
-    OwnedPartitions,
-    encode_topics,
-)
+from kgtool.records.subscription import ConsumerProtocolSubscription, OwnedPartitions, encode_topics
 
 OWNED = OwnedPartitions(topic="t", partitions=[0])
 
