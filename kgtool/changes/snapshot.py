@@ -77,11 +77,6 @@ class GroupChange(NamedTuple):
     """How many hidden offsets it has for certain, by topic."""
 
 
-BeforeChange = Callable[[Sequence[GroupChange]], None]
-"""Called with what is about to change, before the first request that changes it; if it raises,
-nothing is sent. The journal is written here (contract, section 5)."""
-
-
 CommittedValues = Mapping[TopicPartition, "CommittedOffset | None"]
 Check = Callable[[GroupDescription, "Committed | KgError"], "ItemError | None"]
 """Called with a group as just read, before it is changed; an error leaves it alone."""

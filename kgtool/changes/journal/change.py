@@ -2,10 +2,8 @@
 
 ::
 
-    with Change(session, origin, timer, say=note) as change:
-        change.lock(groups)
-        done = session.run(delete_groups(…, before_change=change.before))
-        change.results(done)
+    with Change(session, origin, folder, timer, say=note) as change:
+        Driver(session, kind).at_once(change, groups, report)
     change.say()
 
 The commands and the Python API differ only in what they print. Clock and randomness are
@@ -181,7 +179,7 @@ class Change:
         configs: Sequence[ConfigChange] = (),
         topics: Sequence[InternalTopic] = (),
     ) -> None:
-        """Write the state before a change durably. The ``before_change`` of the operations.
+        """Write the state before a change durably, before the first request that changes it.
 
         :param members: the members that are going to be removed.
         :param configs: the configs of groups that are going to change.

@@ -118,7 +118,7 @@ def kafka_form(**given: Any) -> int | None:
     # Kafka's tool asks nothing.
     options = {name: given[name] for name in ChangeOptions._fields} | {"yes": True}
     change = (ChangeOptions.of(**options),) if action in CHANGES else ()
-    status: int | None = module.kafka_form(settings, output, selection, given, *change)
+    status: int | None = module.kafka_form(settings, output, selection, *change, **given)
     return status
 
 

@@ -53,11 +53,13 @@ def kafka_form(
     settings: Settings,
     output: Output,
     selection: Selection,
-    given: dict[str, Any],
     change: ChangeOptions,
+    *,
+    force: bool,
+    **_others: object,
 ) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    _run(settings, output, selection, given["force"], change)
+    _run(settings, output, selection, force, change)
 
 
 def _run(

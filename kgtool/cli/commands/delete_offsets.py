@@ -83,11 +83,14 @@ def kafka_form(
     settings: Settings,
     output: Output,
     selection: Selection,
-    given: dict[str, Any],
     change: ChangeOptions,
+    *,
+    topic: Sequence[TopicSpec],
+    force: bool,
+    **_others: object,
 ) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
-    _run(settings, output, selection, given["topic"], given["force"], change)
+    _run(settings, output, selection, topic, force, change)
 
 
 def _run(

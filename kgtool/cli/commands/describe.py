@@ -89,7 +89,7 @@ def command(
 
 
 def kafka_form(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+    settings: Settings, output: Output, selection: Selection, **given: Any
 ) -> int | None:
     """Describe as ``kafka-consumer-groups.sh --describe`` does."""
     is_state = given["state"] is not None

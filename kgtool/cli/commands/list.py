@@ -107,9 +107,7 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     return _run(settings, output, _options(selection, states, types, given))
 
 
-def kafka_form(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
+def kafka_form(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """List as ``kafka-consumer-groups.sh --list`` does."""
     output.limit, output.no_headers = given["limit"], given["no_headers"]
     state, type_ = given["state"], given["type"]

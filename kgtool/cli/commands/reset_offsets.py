@@ -136,11 +136,7 @@ def _with_to(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def kafka_form(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    given: dict[str, Any],
-    change: ChangeOptions,
+    settings: Settings, output: Output, selection: Selection, change: ChangeOptions, **given: Any
 ) -> int | None:
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
     if not given["execute"] and not change.dry_run:

@@ -77,9 +77,6 @@ class GoneGroup(NamedTuple):
         return sum(one.value is None for one in self.offsets.values())
 
 
-GoneGroups = Mapping[str, "GoneGroup | KgError"]
-
-
 def find_gone(
     whole: GroupRecords,
     before: Sequence[Entry] | None,
