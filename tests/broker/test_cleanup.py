@@ -203,7 +203,7 @@ def test_what_a_plan_says(scene: Callable[[int], Scene]) -> None:
     item = load(here.plan())["items"][1]
     group = here.groups[1]
     assert (item["action"], item["group"], item["type"]) == ("delete-group", group, "classic")
-    assert (item["state"], item["lag"], item["why"]) == ("Empty", 18, ["no members (Empty)"])
+    assert (item["state"], item["lag"], item["why"]) == ("Empty", 18, ["no members"])
     assert abs(item["last_commit_ms"] / 1000 - time.time()) < 60
     assert item["expires_at_ms"] - item["last_commit_ms"] == 7 * 86_400_000
     first, second = item["offsets"]

@@ -327,6 +327,8 @@ def test_left_alone_is_said(world: World, kgtool: Kgtool) -> None:
     assert P("r2", 1) not in world.groups["r0"].offsets
     # ... and what has a commit is committed again, which puts off its expiry.
     assert [write.at for write in world.writes] == [P("r2", 0)]
+    own = kgtool("reset-offsets", "r0", "--topic", "r2", "--shift-by", "1", "--dry-run")
+    assert "Error: group r0, r2:1: There is no committed offset to shift.\n" in own.err
 
 
 def test_a_new_group_needs_create(world: World, kgtool: Kgtool) -> None:

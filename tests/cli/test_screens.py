@@ -20,7 +20,7 @@ from kgtool.cli.output.output import Output
 from kgtool.columns import COUNT, LAG, NAME, STATUS, TEXT, Column, changes, groups, shown, tools
 
 LONG = "payments-" + "x" * 230 + "-consumer7"
-SENTENCE = "no members (Empty); a generated name (console-consumer-*); no commit since 30 days"
+SENTENCE = "no members; generated name; idle for 3mo 12d 14h; no lag; another reason"
 WIDTHS = (80, 100, 140)
 
 

@@ -170,10 +170,9 @@ def _decide_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decisio
 
 def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] | None:
     """Return why a group without members goes; None: it does not."""
-    why = [f"no members ({facts.description.state})"]
-    name = family(facts.description.group) if criteria.generated else None
-    if name is not None:
-        why.append(f"a generated name ({name})")
+    why = ["no members"]
+    if criteria.generated and family(facts.description.group) is not None:
+        why.append("generated name")
     if criteria.idle_ms is not None:
         if not facts.offsets and not facts.is_share:
             raise Unknown("it has no committed offset, so its last use is unknown")
@@ -187,7 +186,7 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
             _has_no_lag(partition, each)
         if facts.unread_starts:
             raise Unknown("where it begins to read is not decided yet, so its lag is unknown")
-        why.append("nothing left to read")
+        why.append("no lag")
     return why
 
 
@@ -247,13 +246,12 @@ def last_use(facts: GroupFacts, now_ms: int) -> str:
             return (
                 f"last change of members or topics before {moment(facts.committed_before_ms or 0)}"
             )
-        at, ago = moment(facts.changed_ms), span(now_ms - facts.changed_ms)
-        return f"last change of members or topics {at}, {ago} before this plan"
+        return f"members and topics unchanged for {span(now_ms - facts.changed_ms)}"
     times = [each.committed_at.at_ms for each in facts.offsets.values() if each.committed_at]
     last = max(times, default=0)
     said = f"last commit before {moment(facts.committed_before_ms or 0)}"
     if times:
-        said = f"last commit {moment(last)}, {span(now_ms - last)} before this plan"
+        said = f"idle for {span(now_ms - last)}"
     if facts.changed_ms is not None and facts.changed_ms > last:
         said += f", last change of members {moment(facts.changed_ms)}"
     return said

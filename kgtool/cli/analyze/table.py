@@ -13,7 +13,7 @@ from kgtool.analysis.words import about, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, PLAIN, Column, Row
+from kgtool.columns import COUNT, NAME, PLAIN, Column, Row
 from kgtool.errors import UsageError
 from kgtool.text import escape
 
@@ -118,8 +118,9 @@ def show_rows(
 ) -> None:
     """Show a table that fits the terminal; in a pipe all columns, with long names cut."""
     cells = [{name: _cell(name, row[name]) for name in names} for row in rows]
+    counts = [name for name in numeric if not name.endswith("_ms")]
     if output.table_width is not None:
-        columns = [_fitting_column(at, name, names) for at, name in enumerate(names)]
+        columns = [_fitting_column(at, name, names, counts) for at, name in enumerate(names)]
         output.text(draw_for(output, columns, cells), end="")
         return
     from tabulate import tabulate
@@ -129,18 +130,18 @@ def show_rows(
         [terminal.shorten_name(escape(text), WIDEST, mark) for text in row.values()]
         for row in cells
     ]
-    counts = [name for name in numeric if not name.endswith("_ms")]
     align = ["right" if name in counts else "left" for name in names] if lines else None
     headers = [_header(name) for name in names]
     output.text(tabulate(lines, headers, "plain", disable_numparse=True, colalign=align))
 
 
-def _fitting_column(at: int, name: str, names: Sequence[str]) -> Column:
+def _fitting_column(at: int, name: str, names: Sequence[str], counts: Collection[str]) -> Column:
     """Return a column; the last ones are hidden first where a terminal is too narrow."""
     kept = len(names) if name in _IMPORTANT else 0
     needed = name in (*_ORDER, *_NEEDED) or (name == "expires_at_ms" and "cause" not in names)
     spare = 0 if needed else len(names) - at + kept
-    return Column(name, _header(name), NAME if name in _NAMES else PLAIN, spare=spare)
+    kind = NAME if name in _NAMES else COUNT if name in counts else PLAIN
+    return Column(name, _header(name), kind, spare=spare)
 
 
 def _header(name: str) -> str:

@@ -28,8 +28,12 @@ def text(error: click.UsageError) -> str:
         path = "" if error.ctx is None else error.ctx.command_path.partition(" ")[2]
         return f"No such option '{error.option_name}'{_advice(name, options, path) or '.'}"
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
-        also = "; - is stdout" if error.param.name == "out" else ""
+        is_file = error.param.name == "out" and error.param.metavar != "DIR"
+        also = "; - is stdout" if is_file else ""
         return f"Missing option '{error.param.opts[0]} {error.param.metavar}'{also}."
+    if isinstance(error, click.MissingParameter) and error.ctx and error.param:
+        argument = error.param.make_metavar(error.ctx)
+        return f"Missing argument '{argument}'{_example(error.ctx)}"
     missing = _NO_COMMAND.match(error.message)
     if missing and error.ctx is not None and isinstance(error.ctx.command, click.Group):
         known = list(error.ctx.command.commands)
@@ -38,10 +42,26 @@ def text(error: click.UsageError) -> str:
         return f"No such command '{missing[1]}'{near or takes}"
     extra = _EXTRA.match(error.message)
     if extra and error.ctx is not None and "group" in _options(error.ctx):
-        return (
-            f"{error.ctx.command_path} takes no names: --group {shell_word(extra[1])}, or --match."
-        )
+        glob = extra[1].strip("'")
+        named, other = "--group", "--match"
+        if set("*?[") & set(glob):
+            named, other = other, named
+        path = error.ctx.command_path
+        return f"{path} takes no names: {named} {shell_word(glob)}, or {other}."
+    if extra and error.ctx is not None:
+        return f"Got unexpected extra argument ({extra[1]}){_example(error.ctx)}"
     return error.format_message()
+
+
+def _example(context: click.Context) -> str:
+    """Return the end of a refusal that shows the first example of a command's help."""
+    from kgtool.cli.app.help import example_lines
+
+    parents = [] if context.parent is None else example_lines(context.parent.command)
+    examples = example_lines(context.command) or [
+        line for line in parents if line.startswith(f"{context.command_path} ")
+    ]
+    return f", as in: {examples[0]}" if examples else "."
 
 
 def _advice(name: str, options: dict[str, str], path: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 SECTIONS = {
     "Look": {
         "list": "Show the groups with type, state, members and coordinator.",
-        "lag": "Show how far groups are behind, the worst first.",
+        "lag": "Show how far groups are behind, worst first; --rates too.",
         "describe": "Show groups: committed offsets and lag, members, or state.",
         "doctor": "Find what is wrong, and the command that fixes it.",
         "explain": "Show why a group is as it is, and what to do next.",
@@ -34,10 +34,10 @@ SECTIONS = {
     },
     "Understand the past": {
         "export": "Copy __consumer_offsets, byte for byte, into a folder.",
-        "analyze": "Show live offsets, when they expire, why others were removed.",
+        "analyze": "Show what is live, what expires and why; write a report.",
     },
     "Set up": {
-        "context": "Manage connection profiles.",
+        "context": "Manage connection profiles, each with its policy.",
         "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
         "completion": "Print the completion script of a shell.",
     },

@@ -44,7 +44,7 @@ _SETTING = re.compile(r"[a-z]+(\.[a-z]+)+=")
 
 def _check_words(words: Sequence[str]) -> None:
     """Raise UsageError for ``set GROUP K=V``: a group need not exist, so these would be groups."""
-    verb = words[0] if len(words) > 1 and words[0] in _VERBS else None
+    verb = words[0] if words and words[0] in _VERBS else None
     settings = [word for word in words if _SETTING.match(word)]
     if verb is None and not settings:
         return

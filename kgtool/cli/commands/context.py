@@ -32,7 +32,7 @@ from kgtool.text import escape
     "kgtool --context prod-eu list",
 )
 def command() -> None:
-    """Manage connection profiles.
+    """Manage connection profiles, each with its policy.
 
     A profile names a cluster: its brokers, its security, and secrets by reference only. The
     cluster's id is remembered at the first use, and another cluster behind the same name is
@@ -125,7 +125,7 @@ def use(output: Output, name: str | None, none: bool) -> None:
 @click.argument("name", required=False)
 @output_options
 def show(output: Output, name: str | None) -> None:
-    """Show a context (default: the one in use); secrets by reference only."""
+    """Show a context, the one in use by default; secrets by reference."""
     known = load()
     if name is None and known.current is None:
         raise UsageError("No context is in use: name one. kgtool context list shows them.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kgtool.changes.kinds import delete_offsets as deletion
@@ -17,7 +17,7 @@ from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import group_options, open_session, topics_option
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.errors import hint_of, sentence
+from kgtool.cli.output.errors import hint_of, sentence, together
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream, draw, preview
@@ -26,7 +26,7 @@ from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
 from kgtool.config import Settings
 from kgtool.errors import UsageError
-from kgtool.model import GroupOffsetDeletions, OffsetDeletion, TopicPartition, TopicSpec
+from kgtool.model import GroupOffsetDeletions, ItemError, OffsetDeletion, TopicPartition, TopicSpec
 from kgtool.protocol.codes import CODES
 from kgtool.queries.offsets.lag import lag
 from kgtool.text import counted, escape, listed
@@ -208,8 +208,9 @@ class _DeleteRun(ChangeRun):
             if result.error is not None:
                 self.output.failed(result.error)
                 continue
+            _say_failed(self.output, [row.error for row in result.rows if row.error is not None])
             for row in result.rows:
-                self.output.item(build_row(row, DELETE_OFFSETS), row.error)
+                self.output.item(build_row(row, DELETE_OFFSETS), row.error, quiet=True)
                 self._deleted += row.status == "deleted"
 
     def finish(self, *, is_whole: bool = True) -> None:
@@ -223,6 +224,11 @@ class _DeleteRun(ChangeRun):
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
     row = OffsetDeletion(result.group, "", None, "failed", result.error)
     return build_row(row, DELETE_OFFSETS, topic=None)
+
+
+def _say_failed(output: Output, errors: Iterable[ItemError]) -> None:
+    for error in together(errors):
+        output.note(output.sentence(error))
 
 
 def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_off: bool) -> None:
@@ -239,9 +245,10 @@ def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_
     if failed:
         if output.is_kafka_form:
             output.note(PARTITION_ERROR)
-        for error in failed:
-            is_kafka = output.is_kafka_form
-            output.note(sentence(error, prefix="* ") if is_kafka else output.sentence(error))
+            for error in failed:
+                output.note(sentence(error, prefix="* "))
+        else:
+            _say_failed(output, failed)
     elif is_dry:
         output.text(f"Dry run: nothing was deleted from group {group}.")
     elif is_off:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kgtool.cli.app.nearest import did_you_mean
+from kgtool.cli.app.nearest import COMMANDS_FOR, did_you_mean
 from kgtool.cli.app.overview import full_overview, kafka_help, overview, safety_help
 from kgtool.cli.options.declare import declare
 from kgtool.errors import UsageError
@@ -43,6 +43,8 @@ def _context(root: click.Context, words: tuple[str, ...]) -> click.Context:
         found = group.get_command(ctx, word) if isinstance(group, click.Group) else None
         if found is None:
             near = did_you_mean(word, [*names, *known])
+            if ctx is root and word in COMMANDS_FOR:
+                near = f" (did you mean {COMMANDS_FOR[word]}?)"
             raise UsageError(f"No such command '{word}'{near or '. kgtool --help lists them.'}")
         ctx, known = click.Context(found, info_name=word, parent=ctx), []
     return ctx

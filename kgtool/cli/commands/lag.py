@@ -20,7 +20,7 @@ from kgtool.errors import UsageError
     "kgtool lag --watch",
 )
 def command(**given: Any) -> Any:
-    """Show how far groups are behind, the worst first.
+    """Show how far groups are behind, worst first; --rates too.
 
     One row a group. Of groups that are named, or with --by partition: the partitions with
     something left to read, the largest lag first.

@@ -257,8 +257,8 @@ class _ResetRun(ChangeRun):
     kafka_rows: DiskList[list[reset_report.KafkaRow]]
     table: TableStream
     _has_kafka_rows = False
-    _skipped = _replayed = 0
-    """Records of the whole plan."""
+    _skipped = _replayed = _new = 0
+    """Records of the whole plan, and partitions that had no committed offset."""
 
     def note_refusal(self) -> None:
         if not self.reset.export:
@@ -279,6 +279,7 @@ class _ResetRun(ChangeRun):
             for row in open_rows(*wave):
                 self._skipped += row.records_skipped or 0
                 self._replayed += row.records_replayed or 0
+                self._new += row.old is None
             output.note_once(f"{self.offset_word.capitalize()}s to reset:")
             if rows := reset_report.table_rows(wave):
                 preview(output, shown(RESET), rows)
@@ -289,7 +290,7 @@ class _ResetRun(ChangeRun):
 
     def show_plan(self) -> None:
         self.note_undo()
-        self.output.note(reset_report.effect(self._skipped, self._replayed))
+        self.output.note(reset_report.effect(self._skipped, self._replayed, self._new))
 
     def question(self) -> str:
         return f"Reset {counted(self.plan.offsets, self.offset_word)}?"

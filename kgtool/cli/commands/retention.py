@@ -60,7 +60,11 @@ _file = click.argument("path", type=FILE, metavar="FILE")
 @_file
 @cluster_options()
 def show(settings: Settings, output: Output, path: Path) -> None:
-    """Show each group with its rule, and what would happen when."""
+    """Show each group with its rule, and what would happen when.
+
+    kgtool retention --help says what FILE has. Without one, kgtool list --expiring-within 7d shows
+    what the broker's own retention removes.
+    """
     from kgtool.cli.retention import look
     from kgtool.config.retention import read_rules
 
@@ -102,7 +106,7 @@ def apply(
     allow_blind: bool,
     change: ChangeOptions,
 ) -> None:
-    """Commit again, and delete, what is due by the rules of a file, or by a plan.
+    """Commit again, and delete, what is due by a file or a plan.
 
     Offsets are looked at again just before they are changed: what was committed since is left
     alone. Nothing to do is success, so it can run from cron with --yes, at least as often as it

@@ -302,5 +302,5 @@ def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> 
             raise UsageError(f"{option} is about groups or partitions: --by group|partition.")
     if given["over"] and not given["rates"]:
         raise UsageError("--over is the time that --rates are averages of: add --rates.")
-    if given["expiry"] and sums:
+    if given["expiry"] and sums and given["by"] != "partition":
         raise UsageError(f"--expiry is about single partitions: leave out {sums[0]}.")

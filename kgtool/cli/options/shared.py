@@ -330,7 +330,8 @@ def group_arguments(function: F) -> F:
 
     def selection(words: tuple[str, ...], group: tuple[str, ...]) -> Selection:
         if not words and not group:
-            raise UsageError("Missing argument 'GROUP...'.")
+            context = click.get_current_context()
+            raise click.MissingParameter(ctx=context, param=context.command.params[0])
         return Selection(group).with_arguments(words)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")

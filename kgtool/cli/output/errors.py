@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kgtool.errors import KgError
@@ -57,10 +58,29 @@ def in_own_words(error: ItemError) -> ItemError:
         said = f"Group {target.group} does not exist."
         is_general = error.message in (said, f"Group {target.group} not found.", _GENERAL_GROUP)
     else:
+        what = place(target._replace(group=None, broker=None))
         named = "Topic" if target.partition is None else "Partition"
-        said = f"{named} {place(target._replace(group=None, broker=None))} does not exist."
+        # A topic's name has no blank: these are several partitions of one.
+        said = f"{what} do not exist." if " " in what else f"{named} {what} does not exist."
         is_general = error.message == _GENERAL_TOPIC or error.message.startswith(_KAFKAS_PARTITIONS)
     return error._replace(message=said, target=Target()) if is_general else error
+
+
+def together(errors: Iterable[ItemError]) -> list[ItemError]:
+    """Return errors that differ only by the partition as one for each topic, with the count."""
+    alike: dict[ItemError, list[ItemError]] = {}
+    for error in errors:
+        target = error.target._replace(partition=None)
+        alike.setdefault(error._replace(target=target), []).append(error)
+    return [
+        same[0] if len(same) == 1 else _of_topic(of_topic, len(same))
+        for of_topic, same in alike.items()
+    ]
+
+
+def _of_topic(error: ItemError, count: int) -> ItemError:
+    topic = f"{count:,} partitions of {error.target.topic}"
+    return error._replace(target=error.target._replace(topic=topic))
 
 
 def hint_of(error: ItemError) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
-from kgtool.cli.output.errors import error_object, in_own_words, is_unknown_name, sentence
+from kgtool.cli.output.errors import error_object, in_own_words, is_unknown_name, sentence, together
 from kgtool.columns import Column, Row
 from kgtool.errors import KgError, UsageError
 from kgtool.held import STDOUT
@@ -233,9 +233,9 @@ class Output:
         if not may_ask:
             self._suggest = None
         held, self._held = self._held or (), None
-        for error in held:
+        for error in together(self._advised(error) for error in held):
             if self._is_named(error):
-                self.note(self.sentence(error))
+                self.note(sentence(self._in_words(error)))
         self.errors = [self._advised(error) for error in self.errors]
         self._suggest = None
 

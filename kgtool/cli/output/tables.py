@@ -143,6 +143,7 @@ class TableStream:
         self._output, self._columns = output, columns
         self._held: list[Row] = []
         self._sizes: dict[Column, int] | None = None
+        self._sums = folds and not output.is_kafka_form
         self._folds = folds and output.folds_results
         self._counts: Counter[str] = Counter()
 
@@ -157,9 +158,9 @@ class TableStream:
         if not self._output.is_text:
             return
         self._held += rows
-        if self._folds:
+        if self._sums:
             self._counts.update(_status_of(self._columns, row) for row in rows)
-            if self.is_folded:
+            if self._folds and self.is_folded:
                 self._held = [row for row in self._held if not self._is_done(row)]
         if len(self._held) >= self.HELD:
             self._put()
@@ -179,7 +180,10 @@ class TableStream:
         counts, self._counts = self._counts, Counter()
         if counts.total() > self.FOLDED and any(not s.startswith("would-") for s in counts):
             said = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
-            self._output.text(f"{said} (-v shows all).")
+            if self._folds:
+                self._output.text(f"{said} (-v shows all).")
+            else:  # rows are read by programs
+                self._output.note(f"{said}.")
 
     def _put(self) -> None:
         rows, self._held = self._held, []

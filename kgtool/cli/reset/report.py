@@ -12,7 +12,7 @@ from typing import Any
 from kgtool.changes.reset.rows import leaderless, not_there
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.errors import error_object, is_unknown_name, sentence
+from kgtool.cli.output.errors import error_object, is_unknown_name, sentence, together
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.reset import csv_file
@@ -147,14 +147,21 @@ def _counts(reset: GroupReset) -> str:
     )
 
 
-def effect(skipped: int, replayed: int) -> str:
+def effect(skipped: int, replayed: int, new: int) -> str:
     """Return what a reset means for the records, in one line above the question.
 
-    >>> effect(126, 0), effect(0, 1)
-    ('Skips 126 records unread, replays 0.', 'Skips 0 records, replays 1.')
+    :param new: partitions that had no committed offset, so nobody knows what is skipped.
+
+    >>> effect(126, 0, 0)
+    'Skips 126 records unread, replays 0.'
+    >>> effect(0, 1, 2)
+    'Skips 0 records, replays 1; unknown of 2 partitions without a committed offset.'
     """
     unread = " unread" if skipped else ""
-    return f"Skips {counted(skipped, 'record')}{unread}, replays {replayed:,}."
+    said = f"Skips {counted(skipped, 'record')}{unread}, replays {replayed:,}"
+    if new:
+        said += f"; unknown of {counted(new, 'partition')} without a committed offset"
+    return f"{said}."
 
 
 def _some(lines: list[str]) -> list[str]:
@@ -193,8 +200,21 @@ def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
 def _failures(output: Output, resets: Sequence[GroupReset]) -> list[str]:
     whole = [output.sentence(reset.error) for reset in resets if reset.error is not None]
     rows = [row for reset in resets if reset.error is None for row in reset.rows]
+    if not output.is_kafka_form:
+        rows = list(map(_in_own_words, rows))
     by_kind = grouped((_kind(row), row) for row in rows if row.error is not None)
     return [*whole, *(line for alike in by_kind.values() for line in _failure(output, alike))]
+
+
+_NOTHING_TO_SHIFT = "There is no committed offset to shift."
+
+
+def _in_own_words(row: ResetRow) -> ResetRow:
+    """Return a row with a message that is the same for all partitions that failed so."""
+    error = row.error
+    if error is None or error.name != "NO_COMMITTED_OFFSET":
+        return row
+    return row._replace(error=error._replace(message=_NOTHING_TO_SHIFT))
 
 
 def _kind(row: ResetRow) -> tuple[Any, ...]:
@@ -219,9 +239,10 @@ def _is_missing(row: ResetRow) -> bool:
 def _failure(output: Output, rows: list[ResetRow]) -> list[str]:
     """Return the sentences about rows that failed alike: in Kafka's form one."""
     errors = [row.error for row in rows if row.error is not None]
-    is_own = not output.is_kafka_form and all(map(is_unknown_name, errors))
+    is_plain = all(is_unknown_name(e) or e.message == _NOTHING_TO_SHIFT for e in errors)
+    is_own = not output.is_kafka_form and is_plain
     if rows[0].partition is None or is_own:
-        return [output.sentence(error) for error in errors]
+        return [output.sentence(error) for error in together(errors)]
     return [_shared_failure(rows, errors[0])]
 
 

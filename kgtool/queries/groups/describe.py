@@ -467,6 +467,11 @@ def holders_hint(description: GroupDescription, topic: str) -> str:
     """Name the members that hold a topic or subscribe to it."""
     holders = [m for m in description.members if is_held(m, topic)]
     # A static member by the name that its owner gave it: that is what remove-members takes.
-    names = sorted(f"{m.client_id} on {m.host} ({m.instance_id or m.member_id})" for m in holders)
+    names = sorted(f"{m.client_id} on {m.host}{_static(m)}" for m in holders)
     shown = listed(names, 3, " and {} more")
-    return f"Subscribed to {topic}: {shown}." if names else "Stop the group's members first."
+    stop = "Stop them, or let them subscribe to less, first."
+    return f"Subscribed to {topic}: {shown}. {stop}" if names else "Stop the group's members first."
+
+
+def _static(member: Member) -> str:
+    return "" if member.instance_id is None else f" ({member.instance_id})"
