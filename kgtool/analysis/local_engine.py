@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
+from kgtool.analysis.decode.blobs import Blob, Kept, as_bytes, from_bytes, nothing, pack
 from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.job_progress import LocalCounters
 from kgtool.analysis.decode.rows import DecodeOptions
@@ -35,32 +34,7 @@ from kgtool.errors import AnalysisError, ConfigError
 
 SMALL_BYTES = 8 << 20
 """Up to here starting several processes takes longer than they save."""
-IN_MEMORY_BYTES = 64 << 20
-"""Of finished tables, compressed."""
 _ENDS = (signal.SIGINT, signal.SIGTERM)
-
-
-class _Kept:
-    """Tables as bytes: in memory, or in a file without a name once they are many."""
-
-    def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - as long as this object
-        self._places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-
-    def __del__(self) -> None:
-        self._file.close()
-
-    def add(self, name: str, data: bytes) -> None:
-        """Keep some rows of a table."""
-        self._file.seek(0, os.SEEK_END)
-        self._places[name].append((self._file.tell(), len(data)))
-        self._file.write(data)
-
-    def tables(self, name: str) -> Iterator[Any]:
-        """What was kept of it, one Arrow table after the other."""
-        for at, size in self._places.get(name, ()):
-            self._file.seek(at)
-            yield from_bytes(self._file.read(size))
 
 
 class LocalEngine(Engine):
@@ -70,7 +44,7 @@ class LocalEngine(Engine):
         self.counted = LocalCounters()
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
-        self._tables = _Kept()
+        self._tables = Kept()
         self.driver_tables: dict[str, Any] = {}
         self._here = True
 
@@ -93,7 +67,7 @@ class LocalEngine(Engine):
     def fold(self, plan: FoldPlan) -> None:
         """Make the tables of every log partition."""
         work = sorted(self._blobs.items(), key=lambda each: -sum(len(data) for _, data in each[1]))
-        self._tables = _Kept()
+        self._tables = Kept()
         for found in self._each(partial(_fold, plan=plan), work):
             for name, data in found:
                 self._tables.add(name, data)
@@ -246,7 +220,7 @@ def _decode(row: dict[str, Any], options: DecodeOptions) -> Iterator[Blob]:
 
 def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> Iterator[tuple[str, bytes]]:
     partition, blobs = work
-    for name, table in partition_tables(partition, blobs, plan):
+    for name, table in partition_tables(partition, Kept(blobs), plan):
         for data in as_bytes(table):
             yield name, data
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.decode.blobs import release
+from kgtool.analysis.decode.blobs import Kept, release
 from kgtool.analysis.fold import homes
 from kgtool.analysis.fold.arrays import sum_rows
-from kgtool.analysis.fold.buckets import Blobs, buckets
+from kgtool.analysis.fold.buckets import buckets
 from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
 from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif.offset_intervals import intervals_by_scenario
@@ -33,7 +33,7 @@ _SUMS = {"partitions": ("live_keys", "groups"), "overdue_counts": ("rows",)}
 """Tables of one row a partition: the columns that its buckets add up; the others are equal."""
 
 
-def partition_tables(partition: int, blobs: Blobs, plan: FoldPlan) -> Tables:
+def partition_tables(partition: int, blobs: Kept, plan: FoldPlan) -> Tables:
     """(name, Arrow table) of one partition of the log; a name may come several times."""
     parts: defaultdict[str, list[Any]] = defaultdict(list)
     for kinds in buckets(blobs, plan):

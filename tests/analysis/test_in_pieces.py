@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.analysis import local_engine
+from kgtool.analysis.decode import blobs
 from kgtool.analysis.fold import arrays, buckets
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.broker_settings import Scenario
@@ -25,10 +25,10 @@ from tests.spark.test_random_logs import write_log
 
 
 def tables(
-    folder: Path, author: str, scenarios: tuple[Scenario, ...] = SCENARIOS
+    folder: Path, author: str, scenarios: tuple[Scenario, ...] = SCENARIOS, *, gaps: bool = True
 ) -> dict[str, Counter[str]]:
     basis = broker_settings.settings_from(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
-    options = TableOptions(scenarios, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
+    options = TableOptions(scenarios, 300_000, 10_000, gaps=gaps, plan=True, idle_ms=1000)
     analysis = Analysis(LocalEngine(1), find_inputs([str(folder)]).files, basis, None, options)
     found = {name: Counter(map(str, analysis.rows(name))) for name in analysis.names()}
     found["decisions"] = Counter(map(str, analysis.decisions()))
@@ -45,7 +45,7 @@ def test_the_tables_are_the_same(
     assert expected["losses"].total() > 300
     monkeypatch.setattr(buckets, "ROWS", 100)
     monkeypatch.setattr(arrays, "SLAB", 7)
-    monkeypatch.setattr(local_engine, "IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(blobs, "IN_MEMORY_BYTES", 1000)
     found = tables(tmp_path, author)
     for name, rows in expected.items():
         assert found[name] == rows, name

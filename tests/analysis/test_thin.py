@@ -12,8 +12,9 @@ import pytest
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import empty
+from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold import buckets, compact
-from kgtool.analysis.fold.folded_log import FoldedLog
+from kgtool.analysis.fold.folded_log import FoldedLog, TableOptions
 from kgtool.analysis.fold.removals import explain_removals
 from kgtool.analysis.fold.whatif.client_events import build_client_events
 from kgtool.analysis.input.broker_settings import Scenario
@@ -89,19 +90,23 @@ def busy_log(folder: Path, author: str, pause_ms: int) -> None:
 
 @pytest.mark.parametrize("author", SETS)
 @pytest.mark.parametrize(
-    ("scenarios", "pause_ms"),
-    [(LONG, 1_500), (LONG, 4_000), ((), 1_500)],
-    ids=["whatif", "whatif-slow", "none"],
+    ("scenarios", "pause_ms", "gaps"),
+    [(LONG, 1_500, True), (LONG, 4_000, True), ((), 1_500, True), ((), 1_500, False)],
+    ids=["whatif", "whatif-slow", "gaps", "none"],
 )
 def test_what_is_left_out_changes_nothing(
     author: str,
     scenarios: tuple[Scenario, ...],
     pause_ms: int,
+    gaps: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy_log(tmp_path, author, pause_ms)
-    expected = tables(tmp_path, author, scenarios)
+    if not gaps:  # the decoder would leave out almost as much
+        every = DecodeOptions((700,), 10_000)
+        monkeypatch.setattr(TableOptions, "decode_options", lambda *_: every)
+    expected = tables(tmp_path, author, scenarios, gaps=gaps)
     rows: Counter[str] = Counter()
     thinned = compact._drop_unneeded
 
@@ -113,8 +118,8 @@ def test_what_is_left_out_changes_nothing(
     monkeypatch.setattr(compact, "_drop_unneeded", noted)
     monkeypatch.setattr(compact, "STEP", 50)
     monkeypatch.setattr(buckets, "ROWS", 60)
-    found = tables(tmp_path, author, scenarios)
-    assert rows["left_out"] > 200, rows
+    found = tables(tmp_path, author, scenarios, gaps=gaps)
+    assert rows["left_out"] > 100, rows
     for name, some in expected.items():
         assert found[name] == some, name
 
@@ -131,12 +136,61 @@ def test_nobodys_clock_changes(
         rows = kinds[schema.KIND_OFFSET]
         own = compact.group_record_times(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
         pieces = [rows.slice(at, 50) for at in range(0, len(rows), 50)]
-        some = compact.drop_unneeded(pieces, own, plan)
+        some = compact.drop_unneeded(pieces, own, plan, len(rows))
         had, left = had + len(rows), left + len(some)
         expected = clocks(FoldedLog(partition, dict(kinds), plan))
         found = clocks(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan))
         assert found.items() <= expected.items()
     assert left < had * 0.9
+
+
+def test_every_row_is_looked_at_once_with_some_keys_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    for at in range(20):
+        for partition in range(100):
+            commits(log, partition, at)
+    write(tmp_path / "__consumer_offsets-0", log.entries, 0, random.Random(1))
+    every = Scenario(SETS["4.1"], 60_000, 700)
+    ((_, kinds, plan),) = partitions(tmp_path, SETS["4.1"], (every,))
+    rows, held = kinds[schema.KIND_OFFSET], []
+    thinned = compact._drop_unneeded
+
+    def noted(table: Any, *given: Any) -> Any:
+        held.append(len(table))
+        return thinned(table, *given)
+
+    monkeypatch.setattr(compact, "_drop_unneeded", noted)
+    monkeypatch.setattr(compact, "STEP", 200)
+    own = compact.group_record_times(empty(schema.KIND_GROUP))
+    found = compact.drop_unneeded([rows], own, plan, len(rows))
+    assert sum(held) == len(rows) == 2000
+    assert max(held) < 400
+    assert len(found) < 500
+
+
+def test_where_an_offset_was_lost_the_first_commits_of_others_keep_their_place(
+    tmp_path: Path,
+) -> None:
+    """Else the group would have none in between."""
+    log = Log()
+    commits(log, 0, 0)
+    commits(log, 1, 1)
+    log.forget(START_MS + 2_000, "t", 0)
+    commits(log, 1, 3, 4)
+    write(tmp_path / "__consumer_offsets-0", log.entries, 0, random.Random(1))
+    every = Scenario(SETS["2.4"], 60_000, 700)
+    ((partition, kinds, plan),) = partitions(tmp_path, SETS["2.4"], (every,))
+    plan = plan._replace(options=TableOptions(bucket_ms=1000))
+    rows = kinds[schema.KIND_OFFSET]
+    own = compact.group_record_times(empty(schema.KIND_GROUP))
+    some = compact.drop_unneeded([rows], own, plan, len(rows))
+    assert len(some) < len(rows)
+    found = dict(_tables(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
+    expected = dict(_tables(FoldedLog(partition, kinds, plan)))
+    changes = [each["offset_changes"].sort_by("at_ms").to_pylist() for each in (found, expected)]
+    assert changes[0] == changes[1]
 
 
 def clocks(folded: FoldedLog) -> dict[tuple[int, int], int]:
@@ -156,8 +210,9 @@ def check(folder: Path, log: Log, table: str, column: str) -> None:
     ((partition, kinds, plan),) = partitions(folder, SETS["4.1"], (often,))
     plan = plan._replace(options=plan.options._replace(gaps=True))
     own = compact.group_record_times(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
-    some = compact.drop_unneeded([kinds[schema.KIND_OFFSET]], own, plan)
-    assert len(some) < len(kinds[schema.KIND_OFFSET])
+    rows = kinds[schema.KIND_OFFSET]
+    some = compact.drop_unneeded([rows], own, plan, len(rows))
+    assert len(some) < len(rows)
     found = dict(_tables(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
     expected = dict(_tables(FoldedLog(partition, kinds, plan)))
     assert found[table][column].to_pylist() == expected[table][column].to_pylist()

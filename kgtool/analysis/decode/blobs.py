@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
+from tempfile import SpooledTemporaryFile
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -15,6 +17,8 @@ from kgtool.analysis.decode.rows import Decoded
 
 BYTES = 8 << 20
 """Of one blob, at most, before it is compressed."""
+IN_MEMORY_BYTES = 16 << 20
+"""Of tables that are kept, compressed."""
 _NOT_FOLDED = {schema.KIND_OFFSET: {"key_type"}}
 """Columns that the fold needs not, by kind."""
 COLUMNS: Final = {
@@ -117,3 +121,45 @@ def empty(kind: str) -> Any:
         [_slim(each) for each in batch.to_batches()]
         or [_slim(pa.RecordBatch.from_pylist([], schema=batch.schema))]
     )
+
+
+class Kept:
+    """Tables as bytes: in memory, or in a file without a name once they are many."""
+
+    def __init__(self, blobs: Iterable[tuple[Hashable, Any]] = ()) -> None:
+        """:param blobs: names and bytes to begin with."""
+        self._file = SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - as long as this object
+        self._places: defaultdict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+        for name, data in blobs:
+            self.add(name, data)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def add(self, name: Hashable, data: Any) -> None:
+        """Keep some rows of a table."""
+        self._file.seek(0, os.SEEK_END)
+        self._places[name].append((self._file.tell(), len(data)))
+        self._file.write(data)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The names."""
+        return iter(self._places)
+
+    def size(self, name: Hashable) -> int:
+        """Number of bytes under a name."""
+        return sum(size for _, size in self._places.get(name, ()))
+
+    def items(self) -> Iterator[tuple[Any, bytes]]:
+        """Names and bytes of all that was kept."""
+        return ((name, data) for name in self for data in self.each(name))
+
+    def each(self, name: Hashable) -> Iterator[bytes]:
+        """What was kept under a name, in that order."""
+        for at, size in self._places.get(name, ()):
+            self._file.seek(at)
+            yield self._file.read(size)
+
+    def tables(self, name: Hashable) -> Iterator[Any]:
+        """The same as Arrow tables."""
+        return map(from_bytes, self.each(name))

@@ -6,8 +6,7 @@ files.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Kinds, as_bytes, empty, from_bytes, unpack
+from kgtool.analysis.decode.blobs import Kept, Kinds, as_bytes, empty, from_bytes, unpack
 from kgtool.analysis.fold import compact
 from kgtool.analysis.fold.arrays import ints
 from kgtool.analysis.fold.folded_log import FoldPlan
@@ -25,8 +24,6 @@ from kgtool.analysis.fold.folded_log import FoldPlan
 ROWS = 1 << 17
 """Of a bucket, about: their fold with five scenarios takes some 300 MB."""
 _OF_GROUPS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_COUNT)
-Blobs = Sequence[tuple[str, Any]]
-"""Kind and bytes."""
 
 
 class BucketPart(NamedTuple):
@@ -37,28 +34,32 @@ class BucketPart(NamedTuple):
     first: int
     """Log offset; -1: the rows have none, or are not in order."""
     last: int
-    data: list[Any]
-    """Arrow streams."""
+    name: tuple[int, int]
+    """Under which they are kept."""
 
 
-def buckets(blobs: Blobs, plan: FoldPlan) -> Iterator[Kinds]:
+def buckets(blobs: Kept, plan: FoldPlan) -> Iterator[Kinds]:
     """A partition's blobs as tables, some of its groups at a time."""
     count = _count(blobs)
     if count == 1:
-        yield unpack(blobs)
+        yield unpack(blobs.items())
         return
-    shared = unpack(blob for blob in blobs if blob[0] not in _OF_GROUPS)
+    shared = unpack(
+        (kind, data) for kind in blobs if kind not in _OF_GROUPS for data in blobs.each(kind)
+    )
     own: list[list[BucketPart]] = [[] for _ in range(count)]
-    for kind, data in blobs:
-        if kind in _OF_GROUPS:
+    kept = Kept()
+    for kind in _OF_GROUPS:
+        for data in blobs.each(kind):
             table = from_bytes(data)
             for number, some in split(table, "group", count):
-                pieces = [data] if some is table else list(as_bytes(_own_names(some)))
-                own[number].append(BucketPart(kind, len(some), *_ends(some), pieces))
-    for number, parts in enumerate(own):
-        own[number] = []
+                name = number, len(own[number])
+                own[number].append(BucketPart(kind, len(some), *_ends(some), name))
+                for piece in [data] if some is table else as_bytes(_own_names(some)):
+                    kept.add(name, piece)
+    for parts in own:
         if parts:
-            yield {**shared, **_unpacked(parts, plan)}
+            yield {**shared, **_unpacked(parts, kept, plan)}
 
 
 def _ends(rows: Any) -> tuple[int, int]:
@@ -67,34 +68,33 @@ def _ends(rows: Any) -> tuple[int, int]:
     return (int(place[0]), int(place[-1])) if is_sorted else (-1, -1)
 
 
-def _unpacked(parts: list[BucketPart], plan: FoldPlan) -> Kinds:
+def _unpacked(parts: list[BucketPart], kept: Kept, plan: FoldPlan) -> Kinds:
     """The tables of a bucket; ``compact`` drops commits of a large group."""
     some = sorted(
         (part for part in parts if part.kind == schema.KIND_OFFSET), key=attrgetter("first")
     )
     in_order = all(-1 < part.first <= part.last for part in some)
     in_order &= all(one.last < other.first for one, other in pairwise(some))
-    if plan.overlapping or not in_order or sum(part.rows for part in some) <= compact.STEP:
-        return unpack((part.kind, data) for part in parts for data in part.data)
+    rows = sum(part.rows for part in some)
+    if plan.overlapping or not in_order or rows <= compact.STEP:
+        return unpack((part.kind, data) for part in parts for data in kept.each(part.name))
     rest = [part for part in parts if part.kind != schema.KIND_OFFSET]
-    found = unpack((part.kind, data) for part in rest for data in part.data)
+    found = unpack((part.kind, data) for part in rest for data in kept.each(part.name))
     times = compact.group_record_times(found.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
-    tables = (from_bytes(data) for part in some for data in part.data)
-    return {**found, schema.KIND_OFFSET: compact.drop_unneeded(tables, times, plan)}
+    tables = (table for part in some for table in kept.tables(part.name))
+    return {**found, schema.KIND_OFFSET: compact.drop_unneeded(tables, times, plan, rows)}
 
 
-def _count(blobs: Blobs) -> int:
+def _count(blobs: Kept) -> int:
     """Number of buckets, estimated from as many blobs as one bucket takes."""
-    total: defaultdict[str, int] = defaultdict(int)
-    for kind, data in blobs:
-        total[kind] += len(data)
     rows = 0.0
     for kind in _OF_GROUPS[:2]:
         seen = size = 0
-        for each, data in blobs:
-            if each == kind and seen < ROWS:
-                seen, size = seen + len(from_bytes(data)), size + len(data)
-        rows += seen * total[kind] / max(size, 1)
+        for data in blobs.each(kind):
+            seen, size = seen + len(from_bytes(data)), size + len(data)
+            if seen >= ROWS:
+                break
+        rows += seen * blobs.size(kind) / max(size, 1)
     return int(-(-rows // ROWS)) or 1
 
 

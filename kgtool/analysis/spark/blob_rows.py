@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, pack
+from kgtool.analysis.decode.blobs import Blob, Kept, as_bytes, from_bytes, pack
 from kgtool.analysis.decode.decoder import Content, decode_split
 from kgtool.analysis.decode.rows import Decoded, DecodeOptions
 from kgtool.analysis.fold.arrays import sum_rows
@@ -51,7 +51,8 @@ def split_blobs(
 def fold_rows(tables: Iterable[Any], plan: FoldPlan) -> Iterator[Any]:
     """The tables of each log partition; the rows of BLOBS are sorted by partition."""
     for partition, blobs in groupby(_open(tables), itemgetter(0)):
-        for name, table in partition_tables(partition, [blob[1:] for blob in blobs], plan):
+        kept = Kept(blob[1:] for blob in blobs)
+        for name, table in partition_tables(partition, kept, plan):
             yield from _rows(partition, name, table)
 
 
