@@ -55,6 +55,15 @@ def test_a_folder_that_others_may_write_to(tmp_path: Path, mode: int) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o711, 0o750])
+def test_a_folder_that_others_may_read(tmp_path: Path, mode: int) -> None:
+    """Only who may write there could plant something to undo."""
+    place = tmp_path / "journal"
+    place.mkdir()
+    place.chmod(mode)
+    write_all(place)
+
+
 def test_a_folder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "journal"
     place.mkdir(0o755)
