@@ -144,6 +144,27 @@ def test_nobodys_clock_changes(
     assert left < had * 0.9
 
 
+def test_nor_where_one_goes_back_between_two_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last row of a step may be later than all that come behind it."""
+    log = Log()
+    commits(log, 0, 1, 2, 3, 10)
+    commits(log, 1, 5, 6, 7, 8)
+    commits(log, 0, 11, 12, 13, 14)
+    write(tmp_path / "__consumer_offsets-0", log.entries, 0, random.Random(1))
+    every = Scenario(SETS["4.1"], 60_000, 700)
+    ((partition, kinds, plan),) = partitions(tmp_path, SETS["4.1"], (every,))
+    monkeypatch.setattr(compact, "STEP", 4)
+    rows = kinds[schema.KIND_OFFSET]
+    own = compact.group_record_times(empty(schema.KIND_GROUP))
+    pieces = [rows.slice(at, 4) for at in range(0, len(rows), 4)]
+    some = compact.drop_unneeded(pieces, own, plan, len(rows))
+    assert len(some) < len(rows)
+    found = clocks(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan))
+    assert found.items() <= clocks(FoldedLog(partition, dict(kinds), plan)).items()
+
+
 def test_every_row_is_looked_at_once_with_some_keys_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
