@@ -76,6 +76,8 @@ class Pool:
         self._hedgeable: list[Slot] = []
         self._unreached: dict[HostPort, Connection] = {}
         """Advertised addresses that did not answer in this run: the first try of each."""
+        self._again: dict[HostPort, float] = {}
+        """Those where nothing listened, and since when a broker has answered elsewhere."""
         self._left: set[Connection] = set()
         """Busy connections to brokers that have left the cluster."""
 
@@ -108,7 +110,8 @@ class Pool:
         """Return the error of a broker that answers, and not where it says: no retry helps.
 
         It answers at an address that no broker advertises, after all that are advertised have
-        failed. One of several that does not answer may be restarting.
+        failed, and where nothing listened, nothing listens then either: it may have restarted in
+        between. One of several that does not answer may be restarting.
         """
         known = {(broker.host, broker.port) for broker in self._cluster.brokers.values()}
         for place in known:
@@ -125,6 +128,12 @@ class Pool:
         others = (each for place, each in self._connections.items() if place not in known)
         if first.error is None or not any(each.answered_at > since for each in others):
             return None
+        is_refused = (first.failed_at or 0.0) < first.began_at + self.patience / 2
+        if is_refused:
+            answered_at = self._again.setdefault((broker.host, broker.port), time.monotonic())
+            latest = self._connections.get((broker.host, broker.port), first)
+            if latest.failed_at is None or latest.began_at < answered_at:
+                return None
         is_only = len(known) == 1
         return WrongAddress(
             first.error.message,
@@ -322,6 +331,7 @@ class Pool:
         self._for_versions.clear()
         self._hedgeable.clear()
         self._unreached.clear()
+        self._again.clear()
 
     def close(self) -> None:
         """Close every connection."""

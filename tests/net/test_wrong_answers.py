@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from kgtool.client.cluster import ensure_brokers, find_coordinators
 from kgtool.client.ops import call
 from kgtool.config import Settings, parse_bootstrap
+from kgtool.net.pool import SHUTDOWN_SECONDS
 from kgtool.net.session import Session
 from kgtool.protocol import codes
 from kgtool.protocol.api import (
@@ -190,6 +192,60 @@ def test_a_broker_that_answers_elsewhere_than_it_says_is_told_soon(
             assert done.seconds < (4 if place == "closed" else 10), done
             assert f"127.0.0.1:{port}" in done.stderr, done
             assert "broker 1 has this one in its advertised.listeners" in done.stderr, done
+
+
+@pytest.mark.timed
+def test_a_broker_that_restarts_is_not_said_to_have_a_wrong_address(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path
+) -> None:
+    """It listens again by the time that its other address answers: nobody has looked since."""
+    client, began = clients.unique("restart"), list[float]()
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))  # where it refuses until it listens
+    first = proxies.bootstrap.split(",")[0]
+
+    def answering(fault: Fault) -> Fault:
+        def rewrite(frame: bytes) -> bytes:
+            began.append(time.monotonic())
+            if began[-1] > began[0] + SHUTDOWN_SECONDS and not up.is_set():
+                up.set()
+                listener.listen()
+                threading.Thread(target=forward, args=(listener, first), daemon=True).start()
+            assert fault.rewrite is not None
+            return fault.rewrite(frame)
+
+        return fault._replace(rewrite=rewrite)
+
+    up = threading.Event()
+    proxies.plans[client] = Plan(*map(answering, alone(listener.getsockname()[1])))
+    config = client_config(tmp_path, client)
+    done = kgtool("list", "--bootstrap-server", first, "--command-config", config)
+    listener.close()
+    assert up.is_set(), done
+    assert done.status == 0, done
+
+
+def forward(listener: socket.socket, address: str) -> None:
+    """Connect whoever comes to another address."""
+    host, port = address.split(":")
+    while True:
+        try:
+            one, _ = listener.accept()
+        except OSError:
+            return
+        other = socket.create_connection((host, int(port)))
+        for pair in ((one, other), (other, one)):
+            threading.Thread(target=pump, args=pair, daemon=True).start()
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+    except OSError:
+        pass
+    finally:
+        target.close()
 
 
 @pytest.mark.timed
