@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -133,3 +134,29 @@ def test_expiry_goes_with_single_partitions(capsys: Capture, words: str) -> None
     result = call(capsys, *words.split(), "--expiry", "-b", "127.0.0.1:1", "--timeout", "1s")
     assert "leave out" not in result.err
     assert "127.0.0.1:1" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "is_said"),
+    [
+        (["--protected"], True),
+        (["--policy", "p.toml"], True),
+        (["--protected", "--cluster-id", "A" * 22], False),
+        (["--not-protected"], False),
+    ],
+)
+def test_a_guard_that_does_not_hold_everywhere_yet_says_so(
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    is_said: bool,
+) -> None:
+    """The cluster was changed at once by its address, though the context had just been added."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    tmp_path.joinpath("p.toml").write_text("max_groups = 1\n")
+    done = call(capsys, "context", "add", "lab", "--bootstrap-server", "h:1", *words)
+    assert done.status == 0, done
+    said = "It guards the cluster only as --context lab until its id is known: kgtool --context lab"
+    assert (said in " ".join(done.err.split())) == is_said

@@ -97,6 +97,11 @@ def add(output: Output, name: str, **given: Any) -> None:
     _warn(output, made)
     contexts.put(made, use=given["use_it"])
     _show(output, [made])
+    if (made.is_protected or made.policy) and made.cluster_id is None:
+        output.note(
+            f"It guards the cluster only as --context {name} until its id is known: "
+            f"kgtool --context {name} list learns it."
+        )
 
 
 @command.command("list")
