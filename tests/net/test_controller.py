@@ -10,6 +10,7 @@ import pytest
 
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import call
+from tests.support import clients
 
 
 @pytest.fixture
@@ -31,5 +32,8 @@ def test_it_is_called_by_its_name(controller: str, capsys: pytest.CaptureFixture
 def test_a_broker_beside_it_is_used(
     controller: str, kafka: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    topic, group = (clients.unique(name) for name in ("t", "beside"))
+    clients.commit(kafka.bootstrap, group, {(clients.create_topic(kafka.bootstrap, topic), 0): 0})
     result = call(capsys, "list", "-b", f"{controller},{kafka.bootstrap}")
     assert (result.status, result.err) == (0, "")
+    assert group in result.out
