@@ -58,7 +58,7 @@ complete -c kgtool -n '__kgtool_in ""' -a backup -d 'Save committed offsets, of 
 complete -c kgtool -n '__kgtool_in ""' -a restore -d 'Restore the committed offsets of groups from a backup.'
 complete -c kgtool -n '__kgtool_in ""' -a diff -d 'Compare the offsets of two files, or of a file and a cluster.'
 complete -c kgtool -n '__kgtool_in ""' -a export -d 'Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.'
-complete -c kgtool -n '__kgtool_in ""' -a analyze -d 'Show what is live, what expires and why; write a report.'
+complete -c kgtool -n '__kgtool_in ""' -a analyze -d 'Show live offsets, when each expires and why; write a report.'
 complete -c kgtool -n '__kgtool_in ""' -a context -d 'Manage connection profiles, each with its policy.'
 complete -c kgtool -n '__kgtool_in ""' -a sandbox -d 'Run a real Apache Kafka on this machine (no Docker, no root).'
 complete -c kgtool -n '__kgtool_in ""' -a completion -d 'Print the completion script of a shell.'

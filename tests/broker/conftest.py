@@ -33,6 +33,15 @@ def cluster(request: pytest.FixtureRequest) -> Sandbox:
 
 
 @pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contexts and journals of the test's own, and nothing from the environment."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+    for name in ("KGTOOL_CONTEXT", "KGTOOL_POLICY", "KGTOOL_CONFIRM", "KGTOOL_BOOTSTRAP_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
 def journaled(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Sandbox], Kgtool]:

@@ -124,14 +124,11 @@ def mcp(service: Service, name: str, **given: Any) -> Any:
 @pytest.fixture
 def world(
     kafka: Sandbox,
+    own_state: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> World:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("KGTOOL_POLICY", "KGTOOL_CONFIRM"):
-        monkeypatch.delenv(name, raising=False)
     return World(kafka, tmp_path, monkeypatch, capsys)
 
 

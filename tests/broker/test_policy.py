@@ -66,15 +66,8 @@ class World:
 
 @pytest.fixture
 def world(
-    kafka: Sandbox,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    kafka: Sandbox, own_state: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[World]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    for name in ("KGTOOL_CONTEXT", "KGTOOL_POLICY", "KGTOOL_CONFIRM", "KGTOOL_BOOTSTRAP_SERVER"):
-        monkeypatch.delenv(name, raising=False)
     yield World(kafka, tmp_path, capsys)
 
 

@@ -59,14 +59,11 @@ class World:
 @pytest.fixture
 def world(
     kafka: Sandbox,
+    own_state: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> World:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    for name in ("KGTOOL_CONTEXT", "KGTOOL_POLICY", "KGTOOL_CONFIRM", "KGTOOL_BOOTSTRAP_SERVER"):
-        monkeypatch.delenv(name, raising=False)
     # All that is declared of a command outside of its file.
     monkeypatch.setitem(sys.modules, "kgtool.cli.commands.label", label)
     monkeypatch.setitem(COMMANDS, "label", "Write a text into the metadata of offsets.")

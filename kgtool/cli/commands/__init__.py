@@ -34,7 +34,7 @@ SECTIONS = {
     },
     "Understand the past": {
         "export": "Copy __consumer_offsets, byte for byte, into a folder.",
-        "analyze": "Show what is live, what expires and why; write a report.",
+        "analyze": "Show live offsets, when each expires and why; write a report.",
     },
     "Set up": {
         "context": "Manage connection profiles, each with its policy.",

@@ -125,7 +125,7 @@ if TYPE_CHECKING:
 @connection_params
 @output_options
 def command(paths: tuple[str, ...], output: Output, **given: Any) -> int:
-    """Show what is live, what expires and why; write a report.
+    """Show live offsets, when each expires and why; write a report.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
     __consumer_offsets, local or at a URL that Spark can read: raw segments, Parquet with the

@@ -150,7 +150,7 @@ def _counts(reset: GroupReset) -> str:
 def effect(skipped: int, replayed: int, new: int) -> str:
     """Return what a reset means for the records, in one line above the question.
 
-    :param new: partitions that had no committed offset, so nobody knows what is skipped.
+    :param new: partitions without a committed offset: what they skip is unknown.
 
     >>> effect(126, 0, 0)
     'Skips 126 records unread, replays 0.'
