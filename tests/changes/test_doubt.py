@@ -193,3 +193,27 @@ def test_a_group_s_error_is_one_where_no_item_has_an_answer_of_its_own() -> None
     assert change({1: whole, 2: whole}) is denied
     assert change({1: Outcome(), 2: whole}) == {1: None, 2: denied}
     assert change({1: Outcome(denied), 2: Outcome()}) == {1: denied, 2: None}
+
+
+def test_a_group_that_can_t_be_read_hides_no_other() -> None:
+    """Behind it, what others have written would be overwritten."""
+    cluster = Cluster()
+    cluster.brokers = {1: Broker(1, "one", 9092)}
+    rows = [find_coordinator.Coordinator(key=g, node_id=1, host="one", port=9092) for g in "abc"]
+    script = Script(lambda _to, _request: find_coordinator.Response(coordinators=rows))
+    theirs, sent = ChangedMeanwhile("another's"), []
+
+    class Requests:
+        def look(self, broker: int, items: Any, doubts: Any) -> Operation[Any]:
+            yield from ()
+            return {"a": UNREAD, "b": {None: theirs}, "c": {None: AS_BEFORE}}
+
+        def send(self, broker: int, items: Any) -> Operation[Any]:
+            yield from ()
+            sent.extend(items)
+            return {group: dict.fromkeys(parts, Outcome()) for group, parts in items.items()}
+
+    attempt = Attempt(cluster, {group: [None] for group in "abc"}, Requests())
+    script.run(attempt.run())
+    assert sent == ["c"]
+    assert attempt.answers() == {"a": UNREAD, "b": {None: theirs}, "c": {None: None}}

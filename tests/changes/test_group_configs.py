@@ -172,3 +172,17 @@ def test_a_config_that_is_no_more_is_an_error_of_its_own(monkeypatch: pytest.Mon
     (item,) = group.rows
     assert (item.status, item.error and item.error.name) == ("failed", "INVALID_CONFIG")
     assert item.error and item.error.message == f"There is no group config '{A}'."
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [(A.replace("session", "sesion"), f"Did you mean {A}?"), ("x", "kgtool configs --all shows")],
+)
+def test_a_config_that_there_is_not_is_refused_with_the_nearest(name: str, hint: str) -> None:
+    controller = Controller()
+    look = AlterConfigs({"g": {name: "1"}}).look(Cluster(), ["g"])
+    [group] = Script(controller.answer).run(look)
+    [row] = group.rows
+    assert (row.status, row.error.name, controller.sent) == ("failed", "INVALID_CONFIG", 0)
+    assert row.error.message == f"There is no group config '{name}'."
+    assert row.error.hint.startswith(hint)

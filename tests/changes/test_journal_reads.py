@@ -26,6 +26,46 @@ def test_configs_are_read_as_they_were(tmp_path: Path) -> None:
     assert history.changed_configs(made.path) == configs
 
 
+def test_configs_that_the_journal_was_not_ready_for_were_not_changed(tmp_path: Path) -> None:
+    """Killed while it wrote the second wave: undo would set what nobody has changed."""
+    first, second = ConfigChange("g", "a", None, "1"), ConfigChange("h", "b", "2", None)
+    made = Journal(tmp_path, header())
+    made.before((), configs=[first])
+    made.before((), configs=[second])
+    lines = made.path.read_text().splitlines(keepends=True)
+    assert json.loads(lines[-1])["kind"] == "ready"
+    path = tmp_path / "killed.kgtool.jsonl"
+    path.write_text("".join(lines[:-1]))
+    assert history.changed_configs(path) == [first]
+
+
+@pytest.mark.parametrize(
+    ("behind", "damage", "is_lost"),
+    [
+        ("", None, False),
+        ('{"kind": "config", "gro', None, False),
+        ("garbage\n", "line 4 on", False),
+        ("garbage\ngarbage\n", "line 4 on", False),
+        ('garbage\n{"kind": "ready", "groups": 1, "changes": 2}\n', "line 4 on", True),
+    ],
+    ids=["whole", "torn", "damaged", "damaged twice", "damaged and gone on"],
+)
+def test_a_torn_end_is_no_damage(
+    tmp_path: Path, behind: str, damage: str | None, is_lost: bool
+) -> None:
+    """A process that is killed leaves one; nothing that depends on it was done."""
+    made = Journal(tmp_path, header())
+    made.before((), configs=[ConfigChange("g", "a", None, "1")])
+    with made.path.open("a") as file:
+        file.write(behind)
+    found = history.readable_extent(made.path)
+    assert (found.changes, found.is_lost) == (1, is_lost)
+    if damage is None:
+        assert found.damage is None
+    else:
+        assert damage in str(found.damage)
+
+
 def test_a_result_names_its_member_and_no_other(tmp_path: Path) -> None:
     made = Journal(tmp_path, header(command="remove-members"))
     made.before((), members=[{"group": "g", "member_id": "m1"}])

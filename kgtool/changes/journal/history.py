@@ -214,9 +214,8 @@ def read_header(path: Source) -> dict[str, Any]:
 
     :raises ConfigError: it is not a journal, or one of a newer kgtool.
     """
-    lines = records(path)
     try:
-        _, header = next(lines, (0, {}))
+        header = next((record for _, record in records(path)), {})
     except Malformed as error:
         raise Malformed(f"{path} is not a kgtool journal.") from error
     version = header.get("kgtool_journal")

@@ -1,0 +1,118 @@
+"""What speaks against a deletion, and what goes with a group: without brokers.
+
+Kind: a refusal that is worked out, and then not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kgtool.changes.hidden_offsets import Hidden, HiddenOffsets
+from kgtool.changes.kinds import delete_groups
+from kgtool.changes.kinds.delete_groups import DeleteGroups
+from kgtool.client.ops import Operation
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, InternalTopic, TopicPartition
+from tests.changes.test_lost_replies import Coordinator, one_broker
+from tests.support.script import Script
+
+PENDING = {TopicPartition("t", 0): CommittedOffset(5, None, "", is_pending=True)}
+UNREAD = KgError("The log can't be read.")
+
+
+class Secret(HiddenOffsets):
+    """Finds three hidden offsets."""
+
+    def search(self, cluster: Any, groups: Sequence[str]) -> Operation[None]:
+        yield from ()
+        self.found = {group: Hidden({"secret": 3}) for group in groups}
+
+
+def look(**options: Any) -> tuple[DeleteGroups, Script, Any]:
+    """The kind, what runs it, and the row that it plans."""
+    kind, script = DeleteGroups(["g"], **options), Script(Coordinator({0: 5}, []))
+    [row] = script.run(kind.look(one_broker(), ["g"]))
+    return kind, script, row
+
+
+def answering(value: Any) -> Callable[..., Operation[Any]]:
+    def operation(*_: Any) -> Operation[Any]:
+        yield from ()
+        return value
+
+    return operation
+
+
+def test_hidden_offsets_refuse_a_deletion() -> None:
+    _, _, row = look(hidden=Secret(["g"]))
+    assert (row.status, row.error.name, row.error.target.topic) == (
+        "failed",
+        "HIDDEN_OFFSETS",
+        "secret",
+    )
+
+
+def test_hidden_offsets_that_go_anyway_are_told_of_and_journaled() -> None:
+    said: list[str] = []
+    kind, script, row = look(hidden=Secret(["g"], said.append, refuse=False))
+    assert (row.status, said) == ("would-delete", [])
+    [change] = script.run(kind.before(one_broker(), [row])).groups
+    assert change.hidden == {"secret": 3}
+    [warning] = said
+    assert "group 'g': 3 offsets of topic secret does not come back" in warning
+
+
+@pytest.mark.parametrize(
+    ("pending", "force", "error"),
+    [
+        ({}, False, None),
+        (PENDING, False, "UNSTABLE_OFFSET_COMMIT"),
+        (PENDING, True, None),
+        (UNREAD, False, "ERROR"),
+    ],
+)
+def test_a_pending_transaction_refuses_a_deletion(
+    pending: Any, force: bool, error: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delete_groups, "_read_pending", answering({"g": pending}))
+    _, _, row = look(force=force)
+    assert (row.error and row.error.name) == error
+
+
+def test_a_pending_transaction_hides_no_hidden_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --force would not bring back comes first."""
+    monkeypatch.setattr(delete_groups, "_read_pending", answering({"g": PENDING}))
+    _, _, row = look(hidden=Secret(["g"]))
+    assert row.error.name == "HIDDEN_OFFSETS"
+
+
+@pytest.mark.parametrize("internal_topics", [True, False])
+def test_internal_topics_that_are_unknown_matter_to_who_deletes_them(
+    internal_topics: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delete_groups, "find_internal_topics", answering({"g": UNREAD}))
+    _, _, row = look(internal_topics=internal_topics)
+    assert row.status == ("failed" if internal_topics else "would-delete")
+
+
+def test_internal_topics_that_were_not_in_the_question_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that came since, or was made again under its name."""
+    ids = {"g-a-changelog": "1", "g-b-changelog": "2"}
+
+    def topics() -> dict[str, tuple[InternalTopic, ...]]:
+        return {"g": tuple(InternalTopic("g", name, ids[name], 1) for name in sorted(ids))}
+
+    monkeypatch.setattr(delete_groups, "find_internal_topics", answering(topics()))
+    kind, script, row = look(internal_topics=True)
+    ids |= {"g-b-changelog": "3", "g-c-changelog": "4"}
+    monkeypatch.setattr(delete_groups, "find_internal_topics", answering(topics()))
+    [again] = script.run(kind.look_again(one_broker(), [row]))
+    assert [topic.topic for topic in again.topics] == ["g-a-changelog"]
+    assert [topic.topic for topic in script.run(kind.before(one_broker(), [again])).topics] == [
+        "g-a-changelog"
+    ]
