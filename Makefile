@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Where an image sets it, every kgtool of a test would compile its modules again: half of its start.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## list what can be made
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
