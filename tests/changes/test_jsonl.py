@@ -130,3 +130,17 @@ def test_a_file_that_can_not_be_read(tmp_path: Path) -> None:
         read(tmp_path / "none")
     with pytest.raises(ConfigError, match="Can't read .*: Is a directory"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["offset", "log_start_offset", "log_end_offset", "time_ms"])
+def test_offsets_end_where_the_protocol_s_do(tmp_path: Path, key: str) -> None:
+    one = image(1)._replace(time_ms=2)
+    head, line = group_lines(GroupChange(snapshots.group({T0: one}), {})).splitlines()
+    path = tmp_path / "f"
+    for value in (2**63 - 1, 2**63):
+        path.write_text(f"{head}\n{json.dumps(json.loads(line) | {key: value})}\n")
+        if value < 2**63:
+            assert len(list(groups(path, records(path)))) == 1
+            continue
+        with pytest.raises(ConfigError, match=f"{key} is not a whole number"):
+            list(groups(path, records(path)))

@@ -265,3 +265,19 @@ def test_nothing_is_written_where_the_journal_can_not_be(world: World) -> None:
     with pytest.raises(OSError, match="disk full"):
         world.run(apply_part(None, Keep(lambda: AFTER), [world.group], refuse))  # type: ignore[arg-type]
     assert world.written == []
+
+
+@pytest.mark.parametrize(
+    ("expiry", "retention_ms", "clock"),
+    [
+        (Expiry(T, T + R + 9, "commit"), R, T),
+        (Expiry(T, T + R + 9, "empty-since"), R, T + 9),
+        (Expiry(T, T + R + 9, "empty-since"), None, None),
+        (Expiry(T, None, "empty-since"), R, None),
+    ],
+)
+def test_the_time_from_which_the_broker_counts(
+    expiry: Expiry, retention_ms: int | None, clock: int | None
+) -> None:
+    """Where half of it is unknown, the journal notes none rather than a wrong one."""
+    assert keep.clock_ms(expiry, retention_ms) == clock
