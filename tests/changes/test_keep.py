@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from kgtool.changes.cleanup.plan_file import PlannedOffset
 from kgtool.changes.driver import apply_part
 from kgtool.changes.kinds import keep
 from kgtool.changes.kinds.keep import GroupKeep, Keep, KeepRow
+from kgtool.changes.kinds.keep_planned import KeepPlanned
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.model import CommittedOffset, GroupDescription, TopicPartition
@@ -37,6 +39,7 @@ class World:
         self.expiry = Expiry(T - 5000, T - 5000 + R, "commit")
         self.expiry_after = Expiry(AFTER, AFTER + R, "commit")
         self.rules: RuleSet = RULES_4_1
+        self.broker: BrokerRules | None = BrokerRules(self.rules, (4, 1), R, 600_000)
         self.since: int | None = None
         self.written: list[Any] = []
         self.announced: list[GroupChange] = []
@@ -61,6 +64,12 @@ class World:
         self.group: GroupKeep = group
         return row
 
+    def planned(self, offset: PlannedOffset) -> KeepRow:
+        """What becomes of one offset of a plan, which counted from 7 before."""
+        kind = KeepPlanned(lambda: T, {"g": {offset.at: offset}}, {("g", P): 7})
+        ((row,),) = (group.rows for group in self.run(kind.look(None, ["g"])))  # type: ignore[arg-type]
+        return row  # type: ignore[no-any-return]
+
     def execute(self) -> KeepRow:
         kind = Keep(lambda: AFTER)
         announce: Any = lambda wave: self.announced.extend(wave.groups)  # noqa: E731
@@ -78,7 +87,7 @@ class World:
 
     def _find_expiries(self, _cluster: Any, questions: Any, now_ms: int) -> Iterator[Any]:
         yield from ()
-        broker = BrokerRules(self.rules, (4, 1), R, 600_000)
+        broker = self.broker and self.broker._replace(rules=self.rules)
         snapshot = GroupSnapshot(state_since_ms=self.since)
         expiry = self.expiry if now_ms == T else self.expiry_after
         found = {
@@ -281,3 +290,53 @@ def test_the_time_from_which_the_broker_counts(
 ) -> None:
     """Where half of it is unknown, the journal notes none rather than a wrong one."""
     assert keep.clock_ms(expiry, retention_ms) == clock
+
+
+def test_what_a_join_has_moved_is_journaled(world: World) -> None:
+    """The next run of kgtool retention finds there from when the offset counted before."""
+    world.described = world.described._replace(protocol_type="consumer")
+    world.since = T - 9000
+    world.expiry = Expiry(T - 20_000, T - 9000 + R, "empty-since")
+    world.expiry_after = Expiry(T - 20_000, AFTER + R, "empty-since")
+    world.plan(join=True)
+    done = world.execute()
+    assert done.clock == (T - 9000, AFTER)
+    assert done.noted == {"offset": 5, "clock_ms": AFTER, "first_ms": T - 9000}
+
+
+def test_what_a_broker_without_configs_keeps(world: World) -> None:
+    """A login that may not read them: then when it expires is as unknown as before."""
+    world.broker = None
+    world.expiry, world.expiry_after = Expiry(T - 5000, None, None), Expiry(AFTER, None, None)
+    assert world.plan().new_expires_at_ms is None
+    done = world.execute()
+    assert (done.status, done.clock) == ("kept", (T - 5000, AFTER))
+
+
+SAME = PlannedOffset(*P, 5, 2, "note")
+
+
+@pytest.mark.parametrize(
+    ("planned", "ends_ms", "status"),
+    [
+        (SAME, T + R // 2 - 1, "would-keep"),
+        (SAME, T + R // 2, "not-needed"),
+        (SAME._replace(offset=4), T, "changed-meanwhile"),
+        (SAME._replace(topic="gone"), T, "changed-meanwhile"),
+    ],
+)
+def test_a_plan_keeps_what_is_due_and_as_it_was(
+    world: World, planned: PlannedOffset, ends_ms: int, status: str
+) -> None:
+    world.expiry = Expiry(T - 5000, ends_ms, "commit")
+    row = world.planned(planned)
+    assert row.status == status
+    assert row.first_ms == (7 if status == "would-keep" else None)
+
+
+def test_a_plan_keeps_what_may_be_due(world: World) -> None:
+    """When it expires is not known any more: a commit can only help."""
+    world.expiry = Expiry()
+    assert world.planned(SAME).status == "would-keep"
+    world.expiry, world.broker = Expiry(T, T + R, "commit"), None
+    assert world.planned(SAME).status == "would-keep"

@@ -70,6 +70,9 @@ def test_other_clusters_and_other_commands_are_not_asked(tmp_path: Path) -> None
     keep(folder, 100, 200)
     assert first_times(folder, "c", {}).has_journals
     assert first(folder, 200) == 100
+    keep(folder, 150, 200, command="undo")
+    keep(folder, 150, 200, cluster_id="other")
+    assert first(folder, 200) == 100, "what is newer hides it"
 
 
 def test_a_journal_of_other_hands_is_passed_over(tmp_path: Path) -> None:
@@ -87,6 +90,16 @@ def test_a_journal_of_other_hands_is_passed_over(tmp_path: Path) -> None:
         odd = odd.replace('"partition": 0, "partition"', '"partition"')
         journal.write_text("\n".join([*lines[:-1], odd, lines[-1], ""]))
         assert first(folder, 200) == 100, odd
+
+
+def test_one_journal_has_other_groups_too(tmp_path: Path) -> None:
+    keep(tmp_path, 100, 200)
+    [journal] = tmp_path.glob("*.jsonl")
+    lines = journal.read_text().splitlines()
+    [mine] = [line for line in lines if '"kept": {' in line]
+    at = lines.index(mine)
+    journal.write_text("\n".join([*lines[:at], mine.replace('"g"', '"h"'), *lines[at:], ""]))
+    assert first(tmp_path, 200) == 100
 
 
 def test_without_journals_nothing_is_known(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from kgtool.changes.groups.members import MemberChoice, missing, refusals, remove_members
+from kgtool.changes.kinds import remove_members as kind_module
+from kgtool.changes.kinds.remove_members import RemoveMembers
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost
-from kgtool.model import Broker, GroupDescription, Member
+from kgtool.model import Broker, GroupDescription, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_heartbeat, find_coordinator, leave_group
 from tests.support.script import ALL_VERSIONS, Script
@@ -159,3 +161,36 @@ def test_a_coordinator_without_the_request_is_named_before_anything_is_sent() ->
     refused = script.run(refusals(cluster(), [group]))
     assert "b:9092 doesn't offer LeaveGroup, used for: remove-members" in refused["g"].message
     assert script.calls == []
+
+
+def test_who_has_left_since_and_who_may_not_be_removed_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows that are planned stay open, as long as their members are there."""
+    now = GroupDescription("g", "classic", "Stable", "consumer", "", None, ALL)
+    refused: dict[str, ItemError] = {}
+
+    def describe(_cluster: Any, groups: Any) -> Any:
+        yield from ()
+        return [now._replace(group=group) for group in groups]
+
+    def why(_cluster: Any, _described: Any) -> Any:
+        yield from ()
+        return refused
+
+    monkeypatch.setattr(kind_module, "describe_with_type", describe)
+    monkeypatch.setattr(kind_module, "refusals", why)
+    kind, script = RemoveMembers(MemberChoice(all_members=True), "why"), Script(lambda *_: None)
+    plan = script.run(kind.look(cluster(), ["g"]))
+    assert [row.status for row in plan[0].rows] == ["would-remove"] * 3
+
+    def again() -> list[tuple[str, str | None]]:
+        (group,) = script.run(kind.look_again(cluster(), plan))
+        return [(row.status, row.error and row.error.name) for row in group.rows]
+
+    assert again() == [("would-remove", None)] * 3
+    now = now._replace(members=(STATIC, MODERN))
+    gone, *others = again()
+    assert (gone[0], others) == ("failed", [("would-remove", None)] * 2)
+    refused["g"] = ItemError(Target("g"), 30, "GROUP_AUTHORIZATION_FAILED", "no")
+    assert again() == [("failed", "GROUP_AUTHORIZATION_FAILED")] * 3

@@ -227,6 +227,6 @@ def _lost(row: RestoreRow) -> ItemError:
 
 def status(row: RestoreRow) -> str:
     """Return the status of a row in recover's words."""
-    if row.error is not None and row.status == "failed":
+    if row.error is not None:
         return STATUSES.get(row.error.name, row.status)
     return EXISTS if row.status == "unchanged" else row.status
