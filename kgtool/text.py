@@ -38,6 +38,11 @@ def span(ms: int) -> str:
     return " ".join(parts[:2]) or "0s"
 
 
+def rough(ms: float) -> str:
+    """Return a duration by its largest unit, ``3m``, where there is little room."""
+    return span(round(ms / 1000) * 1000).split(" ")[0] if ms >= 500 else "0s"
+
+
 def listed(items: Sequence[object], most: int, end: str = ", …") -> str:
     """Join the first ``most`` items; ``end`` follows if there are more, ``{}`` is their number.
 

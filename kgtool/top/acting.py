@@ -131,14 +131,13 @@ class Preview:
         self.journal_id: str | None = None
         self.is_whole = False
         """Whether everything was changed that was planned."""
-        self.policy: str | None = None
-        """Where it stands that each change needs a reason."""
         self._poller, self._note = poller, note
         self._plan: ChangePlan[Any] = ChangePlan()
         with poller.exclusive() as session:
             self._driver = Driver(session, act.kind)
             guard = Guard(session, self._origin())
             self.policy = next((one.path for one in guard.rules.policies if one.reason), None)
+            """Where it stands that each change needs a reason."""
             self.key = None if guard.is_confirmed() else guard.key
 
     def look(self) -> None:

@@ -22,7 +22,7 @@ from kgtool.errors import UsageError
 from kgtool.text import addresses, counted, escape, shell_word
 from kgtool.top import acting
 from kgtool.top.acting import Act, Preview, Say
-from kgtool.top.change_screen import AskScreen, ChangeScreen
+from kgtool.top.change_screen import AskScreen, ChangeScreen, TypedLine
 from kgtool.top.groups import ORDERS, Group, parse_filter
 from kgtool.top.poll import REST, Poller
 from kgtool.top.screens import HELP, Line, PageScreen, group_page, topics_page
@@ -78,17 +78,13 @@ class TopApp(App[None]):
         # Threads and timers may still draw once the app ends, and these leave it one by one.
         names = ("where", "header", "notes", "command", "keys")
         self._parts = {name: Static(id=name, markup=False) for name in names}
-        self._line = Input(
-            id="filter",
-            select_on_focus=False,
-            placeholder="name, glob*, /regex/, state:empty, topic:orders",
-        )
+        example = "name, glob*, /regex/, state:empty, topic:orders"
+        self._line = TypedLine(example, self._close_filter, id="filter")
         self.poller = Poller(settings, partial(setattr, self, "_problem"))
         self._interval_s = interval_s
         self._problem = self._wrong_filter = ""
         self._order = "hurts"
-        self._sorted: tuple[str, list[Group]] = ("", [])
-        """By which order, and all groups."""
+        self._sorted: tuple[str, list[Group]] = ("", [])  # by which order, and all groups
         self._shown = 0
         self._touched_at_s = self._cleaned_at_s = 0.0
         self._filter: Callable[[Group], bool] = parse_filter("")
@@ -158,13 +154,9 @@ class TopApp(App[None]):
         groups.sort(key=ORDERS[order])
         self._sorted = order, groups
 
-    def _is_in_front(self) -> bool:
-        """Whether the table is what is seen; not so behind a screen, and once the app ends."""
-        return self.table.is_attached and len(self.screen_stack) == 1
-
     def _draw(self) -> None:
-        if not self._is_in_front():
-            return
+        if not self.table.is_attached or len(self.screen_stack) > 1:
+            return  # the app ends, or a page is in front
         if self._sorted[0] != self._order:
             self._sort()
         groups = list(filter(self._filter, self._sorted[1]))
@@ -215,25 +207,29 @@ class TopApp(App[None]):
         self._close_filter()
 
     def _close_filter(self) -> None:
+        self._take_filter()
         self._line.display = False
         self.screen.set_focus(self.table)
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while it is typed; what can't be read yet is said."""
-        if event.input.id != "filter":
-            return
+        if event.input is self._line:
+            self._take_filter()
+            self._draw()
+
+    def _take_filter(self) -> None:
+        text = self._line.value
         try:
-            self._filter, self._filter_text = parse_filter(event.value), event.value
-            self._wrong_filter = ""
+            self._filter, self._filter_text, self._wrong_filter = parse_filter(text), text, ""
         except UsageError as error:
             self._wrong_filter = error.message
-        self._draw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the filter, and go back to the table."""
-        if event.input.id == "filter":
-            self._close_filter()
+    def on_key(self, event: events.Key) -> None:
+        """Bring to the line that is open what was typed before it was."""
+        line = self.screen.line if isinstance(self.screen, AskScreen) else self._line
+        if isinstance(self.screen, AskScreen) or self.focused is line:
+            line.take(event)
 
     def _page(self, title: str, job: Callable[[], Iterable[Line]]) -> None:
         self.push_screen(PageScreen(title, job))
@@ -266,9 +262,8 @@ class TopApp(App[None]):
                 self._preview(name, lambda say: make(groups, text, say))
 
         if groups and question:
-            self.push_screen(
-                AskScreen(f"{counted(len(groups), 'group')}: {question}", example), answered
-            )
+            question = f"{counted(len(groups), 'group')}: {question}"
+            self.push_screen(AskScreen(question, example), answered)
         elif groups:
             answered("")
 

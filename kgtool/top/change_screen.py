@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
-from textual import work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -17,6 +17,34 @@ from kgtool.text import counted, escape, shell_word
 from kgtool.top.acting import WAY_BACK, Act, Preview, Say
 from kgtool.top.poll import Poller
 from kgtool.top.screens import Line, PageScreen, failure
+
+
+class TypedLine(Input):
+    """A line to type in; at Enter it calls ``close``, before the next key is looked at.
+
+    Over a slow line keys come together, and each is on its way before the one ahead is done.
+    """
+
+    def __init__(self, example: str, close: Callable[[], None], id: str | None = None) -> None:
+        super().__init__(id=id, select_on_focus=False, placeholder=example)
+        self._close = close
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave to the app what came before it was known that the line is closed."""
+        if self.app.focused is not self:
+            event.prevent_default()
+        elif event.key == "enter":
+            self.take(event)
+
+    def take(self, event: events.Key) -> None:
+        """Type a key into the line."""
+        if event.key == "enter":
+            self._close()
+        elif event.is_printable:
+            self.insert_text_at_cursor(event.character or "")
+        else:
+            return
+        event.stop().prevent_default()
 
 
 class AskScreen(ModalScreen[str | None]):
@@ -31,17 +59,17 @@ class AskScreen(ModalScreen[str | None]):
 
     def __init__(self, question: str, example: str) -> None:
         super().__init__()
-        self._question, self._example = question, example
+        self._question = question
+        self.line = TypedLine(example, self._answer)
 
     def compose(self) -> ComposeResult:
         """Put the question on the screen."""
         with Vertical():
             yield Static(self._question, markup=False)
-            yield Input(placeholder=self._example)
+            yield self.line
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer."""
-        self.dismiss(event.value.strip())
+    def _answer(self) -> None:
+        self.dismiss(self.line.value.strip())
 
 
 class ChangeScreen(PageScreen):
@@ -123,12 +151,8 @@ class ChangeScreen(PageScreen):
         except Exception as error:  # noqa: BLE001 - a line on the screen, not its end
             lines.append(failure(error))
         lines += ["", *(escape(note) for note in self._notes[before:])]
-        if preview.journal_id is None:
-            lines.append("Nothing changed.")
-        elif preview.act.undoes is None:
-            lines.append(f"Undo: u, or kgtool undo {preview.journal_id}")
-        else:
-            lines.append(f"Undo: kgtool undo {preview.journal_id}")
+        way = f"Undo: {'' if preview.act.undoes else 'u, or '}kgtool undo {preview.journal_id}"
+        lines.append(way if preview.journal_id else "Nothing changed.")
         self._is_running = False
         self._changed(preview)
         self.tell(*lines, "Escape goes back.")

@@ -13,7 +13,7 @@ from kgtool.model import GroupListing, GroupOffsets
 from kgtool.queries.doctor.finding import PROBLEM, WARNING, Finding
 from kgtool.queries.offsets.past import Sums, sums_of
 from kgtool.queries.offsets.rates import eta_ms, per_s
-from kgtool.text import span
+from kgtool.text import rough
 
 WINDOW_S = 60.0
 """Rates are averages over this time, so that one slow commit is no alarm."""
@@ -202,10 +202,9 @@ def fitting(width: int) -> dict[Column, int]:
     A column has a blank before it, and the mark stands before the first.
     """
     left = dict(COLUMNS)
-    while (over := 1 + sum(left.values()) + len(left) - width) > 0:
-        spare = [column for column in left if column.spare]
-        if not spare:
-            break
+    while (over := 1 + sum(left.values()) + len(left) - width) > 0 and (
+        spare := [column for column in left if column.spare]
+    ):
         del left[min(spare, key=lambda column: column.spare)]
     name = next(iter(left))
     left[name] = min(MOST_NAME, LEAST_NAME + max(-over, 0))
@@ -247,8 +246,3 @@ def _rate(value: float | None) -> str:
 
 def _until(at_ms: int | None, now_ms: int) -> str:
     return "-" if at_ms is None else "due" if at_ms <= now_ms else rough(at_ms - now_ms)
-
-
-def rough(ms: float) -> str:
-    """Return a duration by its largest unit: a cell is narrow."""
-    return span(round(ms / 1000) * 1000).split(" ")[0] if ms >= 500 else "0s"

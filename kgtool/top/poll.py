@@ -1,9 +1,8 @@
 """What is asked of the cluster, and when: one cheap listing, and offsets of what is on the screen.
 
 Groups that were never looked at, and then the ones whose look is the oldest, fill up a poll that
-has room: so the order by lag is right soon, and stays so. A pause of at least
-``REST`` times its processor time follows each poll: an idle screen costs at most 5 % of a core,
-with the ages that it redraws.
+has room: so the order by lag is right soon, and stays so. A pause of at least ``REST`` times its
+processor time follows each poll: an idle screen costs at most 5 % of a core, ages included.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ class Poller:
         self.polled_at_s: float | None = None
         self._report = report
         self._lock = threading.Lock()
-        self._looked: list[GroupOffsets] = []
-        """What the last poll found."""
+        self._looked: list[GroupOffsets] = []  # by the last poll
 
     def close(self) -> None:
         """Close the connections."""
@@ -77,10 +75,7 @@ class Poller:
             yield self.session
 
     def run(self, operation: Any) -> Any:
-        """Run an operation with a deadline of its own.
-
-        :raises KgError: it failed.
-        """
+        """Run an operation with a deadline of its own; raise KgError where it fails."""
         with self.exclusive() as session:
             return session.run(operation)
 
@@ -140,11 +135,9 @@ class Poller:
                 due[group.name] = found
         if not due:
             return False
-        at_s, over_ms = time.monotonic(), int(WINDOW_S * 1000)
+        at_s, over_ms, new = time.monotonic(), int(WINDOW_S * 1000), [*due.values()]
         try:
-            past = self.run(
-                past_lags(self.session.cluster, [*due.values()], now_ms(), over_ms, TREND)
-            )
+            past = self.run(past_lags(self.session.cluster, new, now_ms(), over_ms, TREND))
         except KgError:
             return False
         for name in past.keys() & self.groups.keys():

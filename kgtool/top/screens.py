@@ -23,8 +23,7 @@ from kgtool.errors import KgError, unexpected
 from kgtool.model import Member, OffsetRow
 from kgtool.queries.doctor.facts import Facts
 from kgtool.queries.doctor.finding import KINDS
-from kgtool.text import counted, escape, listed, moment, shell_word
-from kgtool.top.groups import rough
+from kgtool.text import counted, escape, listed, moment, rough, shell_word
 from kgtool.top.poll import Page, Poller
 
 Line = Table | Text | str
@@ -116,13 +115,10 @@ def topics_page(poller: Poller) -> Iterator[Line]:
             lags[topic].append(lag)
             seen[topic] = min(seen.get(topic, math.inf), group.seen_at_s or 0.0)
     at_s = time.monotonic()
-    rows = [
-        (
-            *(escape(topic), f"{len(lags[topic]):,}", f"{sum(lags[topic]):,}"),
-            *(f"{max(lags[topic]):,}", rough(1000 * (at_s - seen[topic]))),
-        )
-        for topic in sorted(lags, key=lambda topic: (-sum(lags[topic]), topic))
-    ]
+    rows = []
+    for topic, each in sorted(lags.items(), key=lambda item: (-sum(item[1]), item[0])):
+        figures = (f"{figure:,}" for figure in (len(each), sum(each), max(each)))
+        rows.append((escape(topic), *figures, rough(1000 * (at_s - seen[topic]))))
     yield _table("TOPIC~ GROUPS+ LAG+ MAX-LAG+ SEEN+", rows)
 
 

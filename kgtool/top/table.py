@@ -105,9 +105,8 @@ class GroupTable(ScrollView, can_focus=True):
 
     def header(self) -> str:
         """Return the line of headers, as wide as the lines below it."""
-        return "".join(
-            f" {_fit(column.header, width, column)}" for column, width in self._columns.items()
-        ).rstrip()
+        headers = (_fit(column.header, width, column) for column, width in self._columns.items())
+        return "".join(f" {header}" for header in headers).rstrip()
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""

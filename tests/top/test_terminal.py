@@ -160,6 +160,25 @@ def test_changing(
     assert "Traceback" not in screen.raw
 
 
+def test_keys_that_come_in_one_burst(screen: Terminal, prefix: str, topic: str) -> None:
+    """Over a slow line keys come together: each goes where it would have gone one by one.
+
+    The filter took what was typed before Enter was carried out, and lost what came with its "/".
+    """
+    _only(screen, prefix)
+    screen.press("escape")
+    screen.press(f"/{prefix}-b\rr")
+    screen.shows("To where?")
+    screen.press("escape")
+    screen.until(lambda lines: _rank(lines) == ["b"], "the group of the whole filter")
+    screen.press("/\x7fa\rr")
+    screen.shows("To where?")
+    screen.press("escape")
+    screen.until(lambda lines: _rank(lines) == ["a"], "the filter, edited")
+    screen.press("rlatest\r\r")
+    screen.shows("2 → 10, skips 8")
+
+
 def test_a_plan_is_written(screen: Terminal, prefix: str, bootstrap: str, tmp_path: Path) -> None:
     _only(screen, prefix)
     screen.press("p")
