@@ -118,7 +118,9 @@ def kafka_form(**given: Any) -> int | None:
     # Kafka's tool asks nothing.
     options = {name: given[name] for name in ChangeOptions._fields} | {"yes": True}
     change = (ChangeOptions.of(**options),) if action in CHANGES else ()
-    status: int | None = module.kafka_form(settings, output, selection, *change, **given)
+    given |= {"selection": selection, "topics": given["topic"], "type_": given["type"]}
+    line = module.Line(**{name: given[name] for name in module.Line._fields if name in given})
+    status: int | None = module.kafka_form(settings, output, line, *change)
     return status
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.kinds.delete_groups import DeleteGroups
@@ -13,7 +13,7 @@ from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import group_options, open_session
+from kgtool.cli.options.shared import group_options, line_of, open_session
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
@@ -23,6 +23,14 @@ from kgtool.columns.changes import DELETE, DELETE_TOPICS
 from kgtool.config import Settings
 from kgtool.model import GroupDeletion, InternalTopic
 from kgtool.text import counted, escape, listed
+
+
+class Line(NamedTuple):
+    """The command's own options, as they were given."""
+
+    selection: Selection
+    force: bool
+    internal_topics: bool = False
 
 
 @declare(
@@ -35,50 +43,30 @@ from kgtool.text import counted, escape, listed
 @flag("--force", "Also groups of other types (connect), and with a transaction pending.")
 @flag("--internal-topics", "Also the internal topics of streams groups; no undo for topics.")
 @change_options(all_or_nothing=True)
-def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    force: bool,
-    internal_topics: bool,
-    change: ChangeOptions,
-) -> None:
+@line_of(Line)
+def command(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
     """Delete groups that have no members."""
-    selection.check("delete")
+    line.selection.check("delete")
     confirm.require(change)
-    _run(settings, output, selection, force, change, internal_topics=internal_topics)
+    _run(settings, output, line, change)
 
 
-def kafka_form(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    change: ChangeOptions,
-    *,
-    force: bool,
-    **_others: object,
-) -> None:
+def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    _run(settings, output, selection, force, change)
+    _run(settings, output, line, change)
 
 
-def _run(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    force: bool,
-    change: ChangeOptions,
-    *,
-    internal_topics: bool = False,
-) -> None:
-    is_kafka_form = output.is_kafka_form
+def _run(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
+    is_kafka_form, force = output.is_kafka_form, line.force
     with open_session(settings) as session:
-        groups = choose(session, output, selection, DELETE).groups
+        groups = choose(session, output, line.selection, DELETE).groups
         refuse = not (force or is_kafka_form)
         hidden = HiddenOffsets(groups, output.note_once, refuse=refuse, is_long=not is_kafka_form)
-        kind = DeleteGroups(groups, force=force, hidden=hidden, internal_topics=internal_topics)
+        kind = DeleteGroups(
+            groups, force=force, hidden=hidden, internal_topics=line.internal_topics
+        )
         run = _DeleteRun(session, output, kind, groups, change)
-        run.kind, run.hidden, run.selection = kind, hidden, selection
+        run.kind, run.hidden, run.selection = kind, hidden, line.selection
         run.run()
 
 

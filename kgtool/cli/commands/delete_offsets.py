@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgtool.changes.kinds import delete_offsets as deletion
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
@@ -15,7 +15,7 @@ from kgtool.cli.change.share import refuse_share
 from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import group_options, open_session, topics_option
+from kgtool.cli.options.shared import group_options, line_of, open_session, topics_option
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence, together
 from kgtool.cli.output.output import Output
@@ -45,6 +45,14 @@ _PREVIEW = (
 )
 
 
+class Line(NamedTuple):
+    """The command's own options, as they were given."""
+
+    selection: Selection
+    topics: Sequence[TopicSpec]
+    force: bool
+
+
 @declare(
     "delete-offsets",
     "kgtool delete-offsets --group billing --topic payments:0,1",
@@ -58,49 +66,29 @@ _PREVIEW = (
     "Also groups of other protocol types (connect), and offsets with a transaction pending.",
 )
 @change_options(all_or_nothing=True)
-def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    topics: Sequence[TopicSpec],
-    force: bool,
-    change: ChangeOptions,
-) -> None:
+@line_of(Line)
+def command(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
     """Delete committed offsets, of living groups too (KIP-496).
 
     Topics may also follow the groups: kgtool delete-offsets billing payments:0,1
     """
-    if not topics:
-        selection, topics = with_topics(selection)
-    selection.check("delete-offsets")
-    if not topics:
+    if not line.topics:
+        selection, topics = with_topics(line.selection)
+        line = line._replace(selection=selection, topics=topics)
+    line.selection.check("delete-offsets")
+    if not line.topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
     confirm.require(change)
-    _run(settings, output, selection, topics, force, change)
+    _run(settings, output, line, change)
 
 
-def kafka_form(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    change: ChangeOptions,
-    *,
-    topic: Sequence[TopicSpec],
-    force: bool,
-    **_others: object,
-) -> None:
+def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
-    _run(settings, output, selection, topic, force, change)
+    _run(settings, output, line, change)
 
 
-def _run(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    topics: Sequence[TopicSpec],
-    force: bool,
-    change: ChangeOptions,
-) -> None:
+def _run(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
+    selection, topics, force = line
     asks_broker = output.is_kafka_form and not (change.dry_run or change.all_or_nothing)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups

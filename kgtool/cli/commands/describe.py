@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,11 +11,12 @@ from kgtool.cli.app import exits
 from kgtool.cli.app.kafka_refusals import ALL_TYPES, STATES, parse_choices
 from kgtool.cli.describe.present import Presenter
 from kgtool.cli.describe.query import DescribedGroup, query_groups
-from kgtool.cli.describe.view import View, build_view
-from kgtool.cli.options.declare import declare, flag, option, repeatable
+from kgtool.cli.describe.view import Line, View, build_view
+from kgtool.cli.options.declare import added, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     cluster_options,
+    line_of,
     name_options,
     open_session,
     positions,
@@ -24,11 +26,41 @@ from kgtool.cli.options.shared import (
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import looking
 from kgtool.errors import UsageError
-from kgtool.model import TopicSpec
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(change: Callable[[Line], Line] | None = None) -> Callable[[F], F]:
+    """Give a command ``settings``, ``output`` and ``line``, of the options of ``describe``."""
+    states = "The state of each group; with a value (Empty,Dead,...) only groups in these states."
+    topology = "Topics and tasks of a streams group's topology."
+
+    def add(function: F) -> F:
+        function = cluster_options()(line_of(Line, change)(function))
+        return name_options(
+            positions(
+                added(
+                    view_options(function),
+                    topics_option("Only these topics or partitions; repeatable."),
+                    flag("--verbose", "More columns: epochs, assignments."),
+                    repeatable("--state states", "[STATES]", states, is_flag=False, flag_value=""),
+                    _view("topology", topology),
+                    _view("members", "The members."),
+                    _view("offsets", "Committed offsets (default)."),
+                    option("--type type_", "TYPES", "Only types: classic,consumer,share,streams."),
+                )
+            )
+        )
+
+    return add
+
+
+def _view(name: str, text: str) -> Callable[[F], F]:
+    return click.option(f"--{name}", "view", flag_value=name, help=text)
 
 
 @declare(
@@ -40,35 +72,8 @@ if TYPE_CHECKING:
     "kgtool describe --all-groups --state Empty,Dead -o json",
     "kgtool describe --group billing --watch 5",
 )
-@name_options
-@positions
-@option("--type type_", "TYPES", "Only types: classic,consumer,share,streams.")
-@click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
-@click.option("--members", "view", flag_value="members", help="The members.")
-@click.option(
-    "--topology",
-    "view",
-    flag_value="topology",
-    help="Topics and tasks of a streams group's topology.",
-)
-@repeatable(
-    "--state states",
-    "[STATES]",
-    "The state of each group; with a value (Empty,Dead,...) only groups in these states.",
-    is_flag=False,
-    flag_value="",
-)
-@flag("--verbose", "More columns: epochs, assignments.")
-@topics_option("Only these topics or partitions; repeatable.")
-@view_options
-@cluster_options()
-def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    topics: tuple[TopicSpec, ...],
-    **given: Any,
-) -> int | None:
+@options()
+def command(settings: Settings, output: Output, line: Line) -> int | None:
     """Show groups: committed offsets and lag, members, or state.
 
     STATUS is ok, or what is wrong: no-commit, beyond-end (truncated or re-created), before-start
@@ -77,24 +82,25 @@ def command(
     Share and streams groups, which are named one by one, have tables of their own. --members and
     --state also show which members are behind, or still classic (KIP-848).
     """
-    states, view = given["states"], given["view"]
-    selection = selection._replace(
-        states=parse_choices(",".join(filter(None, states)), "state", STATES),
-        types=parse_choices(given["type_"], "types", ALL_TYPES),
+    return show(settings, output, line)
+
+
+def show(settings: Settings, output: Output, line: Line) -> int | None:
+    """Show what the line of kgtool's own form asks for."""
+    selection = line.selection._replace(
+        states=parse_choices(",".join(filter(None, line.states)), "state", STATES),
+        types=parse_choices(line.type_, "types", ALL_TYPES),
     )
-    if view and "" in states:
-        raise UsageError(f"--{view} and --state exclude each other.")
-    name = view or ("state" if "" in states else "offsets")
-    return run(settings, output, selection, build_view(name, given, topics))
+    if line.view and "" in line.states:
+        raise UsageError(f"--{line.view} and --state exclude each other.")
+    return run(settings, output, selection, build_view(line.view_name, line))
 
 
-def kafka_form(
-    settings: Settings, output: Output, selection: Selection, **given: Any
-) -> int | None:
+def kafka_form(settings: Settings, output: Output, line: Line) -> int | None:
     """Describe as ``kafka-consumer-groups.sh --describe`` does."""
-    is_state = given["state"] is not None
-    name = "members" if given["members"] else "state" if is_state else "offsets"
-    return run(settings, output, selection, build_view(name, given, kafka_form=True))
+    is_state = line.state is not None
+    name = "members" if line.members else "state" if is_state else "offsets"
+    return run(settings, output, line.selection, build_view(name, line, kafka_form=True))
 
 
 def run(settings: Settings, output: Output, selection: Selection, view: View) -> int | None:

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kgtool.cli.commands import describe
+from kgtool.cli.describe.view import Line
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import get_output
+from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
+
+def _worst_first(line: Line) -> Line:
+    """Return the line of ``describe`` that shows the same; UsageError for another view."""
+    if line.view_name != "offsets":
+        raise UsageError(f"lag shows offsets: --{line.view_name} goes with kgtool describe.")
+    get_output().command = "describe"
+    chosen = line.selection
+    is_named = bool(chosen.groups or chosen.ambiguous)
+    if not (is_named or chosen.match or chosen.regex):
+        chosen = chosen._replace(all_groups=True)
+    by = line.by or ("partition" if is_named or line.expiry else "group")
+    by_row = None if line.totals else by
+    return line._replace(
+        selection=chosen,
+        by=by_row,
+        lagging=line.lagging or by_row in (None, "partition"),
+        sort=line.sort or "lag",
+    )
 
 
 @declare(
@@ -19,26 +43,11 @@ from kgtool.errors import UsageError
     "kgtool lag --by partition 'payments-*' --limit 20",
     "kgtool lag --watch",
 )
-def command(**given: Any) -> Any:
+@describe.options(_worst_first)
+def command(settings: Settings, output: Output, line: Line) -> int | None:
     """Show how far groups are behind, worst first; --rates too.
 
     One row a group. Of groups that are named, or with --by partition: the partitions with
     something left to read, the largest lag first.
     """
-    view = given["view"] or ("state" if "" in given["states"] else "offsets")
-    if view != "offsets":
-        raise UsageError(f"lag shows offsets: --{view} goes with kgtool describe.")
-    if not any(given[name] for name in ("words", "group", "match", "regex")):
-        given["all_groups"] = True
-    is_named = any(given[name] for name in ("words", "group"))
-    given["by"] = given["by"] or ("partition" if is_named or given["expiry"] else "group")
-    if given["totals"]:
-        given["by"] = None
-    given["lagging"] = given["lagging"] or given["by"] in (None, "partition")
-    given["sort"] = given["sort"] or "lag"
-    get_output().command = "describe"
-    assert describe.command.callback is not None
-    return describe.command.callback(**given)
-
-
-command.params = describe.command.params
+    return describe.show(settings, output, line)

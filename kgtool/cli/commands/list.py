@@ -15,6 +15,7 @@ from kgtool.cli.options.group_selection import Selection, glob, no_match
 from kgtool.cli.options.shared import (
     cluster_options,
     filter_options,
+    line_of,
     open_session,
     positions,
     rows_options,
@@ -39,6 +40,20 @@ if TYPE_CHECKING:
     from kgtool.queries.log.expiry import GroupExpiry, Question
 
 ALL_STATES = (*STATES, "NotReady")
+
+
+class Line(NamedTuple):
+    """What a command line asks for, in its own words; ``limit`` and the next: Kafka's form only."""
+
+    selection: Selection
+    state: str | None
+    type_: str | None
+    columns: str | None
+    sort: str | None
+    expiring_within: str | None
+    quiet: bool = False
+    limit: int | None = None
+    no_headers: bool = False
 
 
 class ListOptions(NamedTuple):
@@ -96,35 +111,38 @@ class ListOptions(NamedTuple):
 @flag("--all-groups", "All groups, as without it.", hidden=True)
 @flag("--quiet", "Only the names, one a line (-o name).")
 @cluster_options()
-def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
+@line_of(Line)
+def command(settings: Settings, output: Output, line: Line) -> int:
     """Show the groups with type, state, members and coordinator."""
-    if given["quiet"]:
+    selection = line.selection
+    if line.quiet:
         output.format = "name"
     if len(selection.groups) == 1 and selection.groups[0] in NOUNS:  # kgtool list groups
         selection = selection._replace(groups=(), noun=selection.groups)
-    states = parse_choices(given["state"], "state", ALL_STATES)
-    types = parse_choices(given["type_"], "types", ALL_TYPES)
-    return _run(settings, output, _options(selection, states, types, given))
+    line = line._replace(selection=selection)
+    return _run(settings, output, _options(line, ALL_STATES, ALL_TYPES))
 
 
-def kafka_form(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
+def kafka_form(settings: Settings, output: Output, line: Line) -> int:
     """List as ``kafka-consumer-groups.sh --list`` does."""
-    output.limit, output.no_headers = given["limit"], given["no_headers"]
-    state, type_ = given["state"], given["type"]
-    states = parse_choices(state, "state", STATES)
-    types = parse_choices(type_, "types", TYPES)
-    shows_state = state is not None or not output.is_text or given["columns"] is not None
-    options = _options(selection, states, types, given)._replace(
-        complete=shows_state, kafka_columns=(type_ is not None, state is not None)
+    output.limit, output.no_headers = line.limit, line.no_headers
+    shows_state = line.state is not None or not output.is_text or line.columns is not None
+    options = _options(line, STATES, TYPES)._replace(
+        complete=shows_state, kafka_columns=(line.type_ is not None, line.state is not None)
     )
     return _run(settings, output, options)
 
 
-def _options(
-    selection: Selection, states: tuple[str, ...], types: tuple[str, ...], given: dict[str, Any]
-) -> ListOptions:
-    selection = selection._replace(states=states, types=types)
-    columns, sort, within = given["columns"], given["sort"], given["expiring_within"]
+def _options(line: Line, states: Sequence[str], types: Sequence[str]) -> ListOptions:
+    """Read the line; these states and types may be named.
+
+    :raises UsageError: a value is invalid.
+    """
+    selection = line.selection._replace(
+        states=parse_choices(line.state, "state", states),
+        types=parse_choices(line.type_, "types", types),
+    )
+    columns, sort, within = line.columns, line.sort, line.expiring_within
     known = LIST_TEXT if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse_order(sort, known) if sort is not None else None

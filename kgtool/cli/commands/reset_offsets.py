@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
@@ -24,7 +24,7 @@ from kgtool.cli.commands.delete_offsets import with_topics
 from kgtool.cli.options.change import ChangeOptions, all_or_nothing_option, change_options
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import group_options, open_session
+from kgtool.cli.options.shared import group_options, line_of, open_session
 from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import TableStream, preview
@@ -38,6 +38,37 @@ from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, TopicSpec
 from kgtool.net.session import Session
 from kgtool.text import counted, escape, moment
+
+
+class Line(NamedTuple):
+    """The command's own options, as they were given."""
+
+    selection: Selection
+    topic: tuple[TopicSpec, ...]
+    all_topics: bool
+    to_earliest: bool
+    to_latest: bool
+    to_current: bool
+    to_offset: str | None
+    shift_by: str | None
+    to_datetime: str | None
+    by_duration: str | None
+    from_file: str | None
+    like: str | None
+    execute: bool
+    export: bool
+    create: bool
+    wait_empty: str | None
+    force: bool
+    to: str | None = None
+    group: tuple[str, ...] | None = None
+    """Kafka's form: the groups, as often as they were named."""
+
+    @property
+    def has_one_group(self) -> bool:
+        """Whether the lines of a CSV file have no group."""
+        names = self.selection.groups if self.group is None else self.group
+        return len(names) == 1 and not self.selection.needs_listing
 
 
 class ResetOptions(NamedTuple):
@@ -95,124 +126,122 @@ class ResetOptions(NamedTuple):
 @all_or_nothing_option
 @flag("--force", "Also where a transaction is pending.")
 @change_options()
-def command(
-    settings: Settings, output: Output, selection: Selection, change: ChangeOptions, **given: Any
-) -> int | None:
+@line_of(Line)
+def command(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> int | None:
     """Set the committed offsets of groups that have no members.
 
     Without --execute it shows a preview, and asks if it is on a terminal. What can't be reset (a
     group with members, an unknown group or partition) is listed with the reason; the rest is reset.
     """
-    if not given["topic"]:
-        selection, given["topic"] = with_topics(selection)
-    selection.check("reset-offsets")
-    given = _with_to(given)
-    kafka_refusals.check_reset(_names(selection, {**given, "dry_run": change.dry_run}))
-    options = _options(output, selection, given, change, settings.timeout_ms)
+    if not line.topic:
+        selection, topics = with_topics(line.selection)
+        line = line._replace(selection=selection, topic=tuple(topics))
+    line.selection.check("reset-offsets")
+    line = _with_to(line)
+    kafka_refusals.check_reset(_names(line, change))
+    options = _options(output, line, change, settings.timeout_ms)
     if options.execute:
         confirm.require(change)
     elif not (change.dry_run or options.export) and output.is_text and confirm.is_interactive():
         options = options._replace(asks=True)
-    return _run(settings, output, selection, options)
+    return _run(settings, output, line.selection, options)
 
 
-def _with_to(given: dict[str, Any]) -> dict[str, Any]:
+def _with_to(line: Line) -> Line:
     """Return ``--to earliest`` as ``--to-earliest``; what is no such word is a time."""
-    where = given.pop("to")
+    where = line.to
     if where is None:
-        return given
+        return line
     if timespec.may_be_seconds(where):
         raise UsageError(
             f"--to takes earliest, latest or a time, not '{where}': --to-offset {where} is an "
             "offset."
         )
     where = {"beginning": "earliest", "start": "earliest", "end": "latest"}.get(where, where)
-    key, value = f"to_{where}", True
-    if key not in ("to_earliest", "to_latest", "to_current"):
-        key, value = "to_datetime", where
-    if given[key] not in (None, False, value):
+    if where == "earliest":
+        return line._replace(to=None, to_earliest=True)
+    if where == "latest":
+        return line._replace(to=None, to_latest=True)
+    if where == "current":
+        return line._replace(to=None, to_current=True)
+    if line.to_datetime not in (None, where):
         raise UsageError("--to and --to-datetime exclude each other.")
-    return {**given, key: value}
+    return line._replace(to=None, to_datetime=where)
 
 
-def kafka_form(
-    settings: Settings, output: Output, selection: Selection, change: ChangeOptions, **given: Any
-) -> int | None:
+def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> int | None:
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
-    if not given["execute"] and not change.dry_run:
+    if not line.execute and not change.dry_run:
         output.note(reset_report.NO_EXECUTE)
-    options = _options(output, selection, given, change, settings.timeout_ms)
-    return _run(settings, output, selection, options)
+    options = _options(output, line, change, settings.timeout_ms)
+    return _run(settings, output, line.selection, options)
 
 
-def _names(selection: Selection, given: Mapping[str, Any]) -> set[str]:
+def _names(line: Line, change: ChangeOptions) -> set[str]:
     """Return the names of the options that were given, as Kafka spells them."""
+    given = {**line._asdict(), **change._asdict()}
+    given.pop("selection")  # which checks the options about groups itself
     names = {
         name.replace("_", "-") for name, value in given.items() if value not in (None, False, ())
     }
-    # Options about groups are checked by the selection.
-    return names | ({"group"} if selection.is_given else set())
+    return names | ({"group"} if line.selection.is_given else set())
 
 
 # ---------------------------------------------------------------------------------------------
 # Options
 
 
-def _options(
-    output: Output,
-    selection: Selection,
-    given: Mapping[str, Any],
-    change: ChangeOptions,
-    timeout_ms: int,
-) -> ResetOptions:
+def _options(output: Output, line: Line, change: ChangeOptions, timeout_ms: int) -> ResetOptions:
     """Read the options.
 
     :raises UsageError: a value is invalid.
     :raises ConfigError: the file is.
     """
-    topics: tuple[TopicSpec, ...] | None = given["topic"] or None
-    if given["from_file"] is not None and (topics or given["all_topics"]):
+    topics = line.topic or None
+    if line.from_file is not None and (topics or line.all_topics):
         ignored = "--topic" if topics else "--all-topics"
         output.note(f"Note: {ignored} is ignored: the file of --from-file says what is reset.")
-    names = given.get("group", selection.groups)
     return ResetOptions(
-        strategy=_strategy(output, selection, given, timeout_ms),
+        strategy=_strategy(output, line, timeout_ms),
         topics=topics,
-        has_one_group=len(names) == 1 and not selection.needs_listing,
-        execute=given["execute"],
-        export=given["export"],
-        create=given["create"],
-        force=given["force"],
-        wait_seconds=timespec.waiting_seconds(given["wait_empty"]),
+        has_one_group=line.has_one_group,
+        execute=line.execute,
+        export=line.export,
+        create=line.create,
+        force=line.force,
+        wait_seconds=timespec.waiting_seconds(line.wait_empty),
         change=change,
     )
 
 
-def _strategy(
-    output: Output, selection: Selection, given: Mapping[str, Any], timeout_ms: int
-) -> Strategy:
-    for kind in ("to-earliest", "to-latest", "to-current"):
-        if given[kind.replace("-", "_")]:
+def _strategy(output: Output, line: Line, timeout_ms: int) -> Strategy:
+    for kind, is_meant in (
+        ("to-earliest", line.to_earliest),
+        ("to-latest", line.to_latest),
+        ("to-current", line.to_current),
+    ):
+        if is_meant:
             return Strategy(kind)
-    for kind in ("to-offset", "shift-by"):
-        text = given[kind.replace("-", "_")]
+    for kind, text in (("to-offset", line.to_offset), ("shift-by", line.shift_by)):
         if text is not None:
             return Strategy(kind, timespec.parse_long(text, kind))
-    if given["to_datetime"] is not None:
-        text = given["to_datetime"]
+    if line.to_datetime is not None:
+        text = line.to_datetime
         if timespec.may_be_seconds(text):
             when = moment(int(text), "milliseconds")
             output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")
         return Strategy("to-datetime", timespec.time_ms(text, now_ms()))
-    if given["by_duration"] is not None:
-        return Strategy("to-datetime", timespec.before_ms(given["by_duration"], now_ms()))
-    if given["like"] is not None:
-        return Strategy("like", like=given["like"])
+    if line.by_duration is not None:
+        return Strategy("to-datetime", timespec.before_ms(line.by_duration, now_ms()))
+    if line.like is not None:
+        return Strategy("like", like=line.like)
+    assert line.from_file is not None
+    selection = line.selection
     is_single = len(selection.groups) == 1 and not selection.needs_listing
     group = selection.groups[0] if is_single else None
-    found = csv_file.read(given["from_file"], group, timeout_ms)
-    for line in found.replaced:
-        output.note(escape(f"Note: {given['from_file']}: {line}"))
+    found = csv_file.read(line.from_file, group, timeout_ms)
+    for note in found.replaced:
+        output.note(escape(f"Note: {line.from_file}: {note}"))
     return Strategy("from-file", offsets=found.offsets)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import columns as columns_of
+from kgtool.cli.options.group_selection import Selection
 from kgtool.clock import now_ms
 from kgtool.columns import Column, Order, groups
 from kgtool.errors import UsageError
@@ -223,37 +224,68 @@ def _has_less(row: Mapping[str, Any]) -> bool:
     return row.get("readable") is not None and row["readable"] < row["lag"]
 
 
-def build_view(
-    name: str,
-    given: Mapping[str, Any],
-    topics: tuple[TopicSpec, ...] = (),
-    *,
-    kafka_form: bool = False,
-) -> View:
-    """Build a view of the values that Click read; UsageError if they contradict each other."""
-    _check(name, given, topics)
-    by = given["by"] if given["by"] != "partition" else None
-    known = _TABLES[f"by {by}" if by is not None else "totals" if given["totals"] else name]
-    columns, sort = given["columns"], given["sort"]
+class Line(NamedTuple):
+    """The options of ``describe`` as they were given, in either form; spans are in ms."""
+
+    selection: Selection
+    view: str | None = None
+    """``--offsets``, ``--members`` or ``--topology``."""
+    states: tuple[str, ...] = ()
+    """The values of ``--state``: one is empty where it is a view."""
+    type_: str | None = None
+    members: bool = False
+    """Kafka's form has this and ``state`` instead."""
+    state: str | None = None
+    topics: tuple[TopicSpec, ...] = ()
+    verbose: bool = False
+    lagging: bool = False
+    lag: str | None = None
+    by: str | None = None
+    time_lag: bool = False
+    loses_within: int | None = None
+    rates: bool = False
+    over: int | None = None
+    read_committed: bool = False
+    expiry: bool = False
+    totals: bool = False
+    columns: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+    no_headers: bool = False
+    prometheus: str | None = None
+    watch: int | None = None
+
+    @property
+    def view_name(self) -> str:
+        """The view that kgtool's own form asks for."""
+        return self.view or ("state" if "" in self.states else "offsets")
+
+
+def build_view(name: str, line: Line, *, kafka_form: bool = False) -> View:
+    """Build a view of the options; UsageError if they contradict each other."""
+    _check(name, line)
+    by = line.by if line.by != "partition" else None
+    known = _TABLES[f"by {by}" if by is not None else "totals" if line.totals else name]
+    columns, sort = line.columns, line.sort
     view = View(
         name,
-        given["verbose"],
-        topics,
-        given["lagging"],
-        _lag_test(given["lag"]),
+        line.verbose,
+        line.topics,
+        line.lagging,
+        _lag_test(line.lag),
         by,
-        given["time_lag"] or given["loses_within"] is not None,
-        given["loses_within"],
-        (given["over"] or RATES_OVER_MS) if given["rates"] else None,
-        given["read_committed"],
-        given["expiry"],
-        given["totals"],
+        line.time_lag or line.loses_within is not None,
+        line.loses_within,
+        (line.over or RATES_OVER_MS) if line.rates else None,
+        line.read_committed,
+        line.expiry,
+        line.totals,
         columns_of.parse(columns, known, "--columns") if columns is not None else (),
         columns_of.parse_order(sort, known) if sort is not None else None,
-        given["limit"],
-        given["no_headers"],
-        given["prometheus"],
-        None if given["watch"] is None else given["watch"] / 1000,
+        line.limit,
+        line.no_headers,
+        line.prometheus,
+        None if line.watch is None else line.watch / 1000,
         kafka_form,
     )
     asked = {column.key for column in (*view.columns, *([view.sort.column] if view.sort else ()))}
@@ -281,26 +313,27 @@ _OF_OFFSETS = (
 )
 
 
-def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> None:
+def _check(name: str, line: Line) -> None:
+    given = line._asdict()
     if name != "offsets":
         wrong = [f"--{option.replace('_', '-')}" for option in _OF_OFFSETS if given[option]]
-        wrong += ["--topic"] if topics else []
+        wrong += ["--topic"] if line.topics else []
         if wrong:
             verb = "is" if len(wrong) == 1 else "are"
             raise UsageError(
                 f"{', '.join(wrong)} {verb} about offsets: leave out --{name}, which shows "
                 "something else."
             )
-    if name == "topology" and given["watch"] is not None:
+    if name == "topology" and line.watch is not None:
         raise UsageError("--topology shows what does not change: leave out --watch.")
     sums = [f"--{option}" for option in ("totals", "by") if given[option]]
     if len(sums) > 1:
         raise UsageError("--totals and --by exclude each other.")
     for key in ("loses_within", "rates"):
-        if given[key] and (given["totals"] or given["by"] == "topic"):
+        if given[key] and (line.totals or line.by == "topic"):
             option = f"--{key.replace('_', '-')}"
             raise UsageError(f"{option} is about groups or partitions: --by group|partition.")
-    if given["over"] and not given["rates"]:
+    if line.over and not line.rates:
         raise UsageError("--over is the time that --rates are averages of: add --rates.")
-    if given["expiry"] and sums and given["by"] != "partition":
+    if line.expiry and sums and line.by != "partition":
         raise UsageError(f"--expiry is about single partitions: leave out {sums[0]}.")

@@ -24,6 +24,7 @@ from kgtool.errors import UsageError
 from kgtool.text import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
+LineT = TypeVar("LineT")
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -101,6 +102,21 @@ def combined(function: F, name: str, make: Callable[..., Any], *parts: str) -> F
         return function(**given, **{name: make(**values)})
 
     return update_wrapper(wrapper, function)  # type: ignore[return-value]
+
+
+def line_of(kind: type[LineT], change: Callable[[LineT], LineT] | None = None) -> Callable[[F], F]:
+    """Give a command ``line``: its own options and ``selection``, as one value.
+
+    :param kind: a named tuple whose fields are called as the options.
+    :param change: makes another line of it.
+    """
+    make: Callable[..., LineT] = kind
+
+    def line(**given: Any) -> LineT:
+        made = make(**given)
+        return made if change is None else change(made)
+
+    return lambda function: combined(function, "line", line, *kind.__annotations__)
 
 
 def topics_option(text: str) -> Callable[[F], F]:
