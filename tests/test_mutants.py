@@ -34,3 +34,9 @@ def test_every_source_is_reached() -> None:
         if len(ast.parse(path.read_text(encoding="utf-8")).body) > 1 and path.name != "__main__.py"
     ]
     assert [str(path) for path in sources if not graph.tests([path])] == []
+
+
+def test_a_column_is_checked_by_whole_screens() -> None:
+    """``make check`` runs the first of the tests that a change reaches."""
+    first = Graph().tests([ROOT / "kgtool" / "columns" / "groups.py"])[:2]
+    assert ROOT / "tests" / "cli" / "test_golden.py" in first

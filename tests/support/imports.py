@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FAST = "not broker and not spark and not foreign and not starts_first and not timed"
 """Marks of the tests that need a few seconds and nothing but this process."""
+SCREENS = "test_golden.py"
+"""Tests of whole screens: what is far below shows there, and they are quick."""
 BY_NAME = {
     "kgtool/cli/commands": "kgtool/cli/app/root.py",
     "kgtool/protocol/api": "kgtool/protocol/api/__init__.py",
@@ -77,10 +79,13 @@ class Graph:
         return found
 
     def tests(self, changed: Iterable[Path]) -> list[Path]:
-        """The tests that reach these files: of the same name, then the nearest, then the room's."""
+        """The tests that reach these files: of the same name or of whole screens, then the nearest.
+
+        Of those as near as others, the room's own come first.
+        """
         paths = list(changed)
         rooms = {path.relative_to(self.root).parts[1] for path in paths}
-        names = {f"test_{path.name}" for path in paths}
+        names = {f"test_{path.name}" for path in paths} | {SCREENS}
 
         def order(path: Path, distance: int) -> tuple[bool, int, bool, Path]:
             is_elsewhere = path.relative_to(self.root).parts[1] not in rooms
