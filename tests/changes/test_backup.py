@@ -8,10 +8,12 @@ import json
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kgtool.changes.restore import backup as backup_module
 from kgtool.changes.restore.backup import (
     BackupError,
     BackupSelection,
@@ -19,14 +21,17 @@ from kgtool.changes.restore.backup import (
     desired_groups,
     mapping,
     open_backup,
+    save,
 )
+from kgtool.changes.snapshot import OffsetImage
 from kgtool.errors import ConfigError, KgError, UsageError
-from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from tests.changes import snapshots
 from tests.changes.snapshots import T0, T1, at, image
+from tests.support.script import Script
 
 HEADER = {"cluster_id": "c1", "at_ms": 5}
-U0 = TopicPartition("u", 0)
+U0, U1 = TopicPartition("u", 0), TopicPartition("u", 1)
 
 
 def backup(path: Path, *groups: Any) -> Path:
@@ -109,6 +114,52 @@ class TestFile:
             writer.finish()
         assert json.loads(stream.getvalue().splitlines()[-1])["offsets"] == 1
         assert not stream.closed
+
+    def test_a_stream_that_nobody_reads_any_more_ends_it(self) -> None:
+        class Closed(io.BytesIO):
+            def write(self, data: Any) -> int:
+                raise BrokenPipeError
+
+        with pytest.raises(BrokenPipeError):
+            BackupWriter(Path("-"), HEADER, Closed())
+
+    def test_times_are_of_the_records_before_what_is_committed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Siblings: no offset, one that only a transaction has, a log that can't be read."""
+        pending = OffsetImage(CommittedOffset(None, None, None, is_pending=True))
+        unread = image(6, log=(None, None))  # type: ignore[arg-type]
+        offsets = {T0: image(5, log=(2, 100)), T1: image(None), U0: pending, U1: unread}
+        asked: dict[TopicPartition, tuple[int, int]] = {}
+
+        def read(_cluster: Any, _groups: Any) -> Any:
+            yield from ()
+            return {"g": snapshots.reading(offsets)}
+
+        def times(_cluster: Any, places: Any) -> Any:
+            yield from ()
+            asked.update(places)
+            return {T0: 1234, U1: KgError("The log can't be read.")}
+
+        monkeypatch.setattr(backup_module, "read_groups", read)
+        monkeypatch.setattr(backup_module, "times_before", times)
+        session = SimpleNamespace(cluster=None, run=Script(lambda *_: None).run)
+        failed: list[ItemError] = []
+        with BackupWriter(tmp_path / "b", HEADER) as writer:
+            save(session, writer, ["g"], failed.append, times=True)
+            writer.finish()
+        assert asked == {T0: (5, 2), U1: (6, 0)}
+        [error] = failed
+        assert error.target[:3] == ("g", "u", 1)
+        found = open_backup(tmp_path / "b")
+        [group] = found.groups()
+        assert {at: one.time_ms for at, one in group.image.offsets.items()} == {
+            T0: 1234,
+            T1: None,
+            U0: None,
+            U1: None,
+        }
+        assert (found.error_count, found.offset_count) == (1, 4)
 
     def test_cut_off_anywhere_it_is_refused(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b")

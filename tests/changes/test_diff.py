@@ -28,6 +28,8 @@ def status(old: OffsetImage, new: OffsetImage, **options: bool) -> str | None:
         (image(5), image(5), None),
         (image(5), image(7), "moved"),
         (image(5), image(3), "went-backwards"),
+        (image(0), image(1), "moved"),
+        (image(1), image(0), "went-backwards"),
         (image(5), image(None), "vanished"),
         (image(None), image(5), "new"),
         (image(None), image(None), None),

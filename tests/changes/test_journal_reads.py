@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,25 @@ def test_a_torn_line_goes_and_whole_ones_stay(tmp_path: Path, there: str, left: 
     path.write_text(there)
     append(path, "new\n")
     assert path.read_text() == left + "new\n"
+
+
+def test_what_another_process_appends_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file without a torn line is not cut at all."""
+    path = tmp_path / "lines"
+    path.write_text("a\n")
+    read = os.pread
+
+    def meanwhile(*arguments: int) -> bytes:
+        found = read(*arguments)
+        with path.open("a") as file:
+            file.write("theirs\n")
+        return found
+
+    monkeypatch.setattr(os, "pread", meanwhile)
+    append(path, "mine\n")
+    assert path.read_text() == "a\ntheirs\nmine\n"
 
 
 def test_a_file_that_is_appended_to_is_closed_again(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from kgtool.changes.restore.decide import (
     decide,
 )
 from kgtool.changes.snapshot import GroupReading, OffsetImage
-from kgtool.errors import ConfigError
-from kgtool.model import CommittedOffset, ItemError, Target
+from kgtool.errors import ConfigError, KgError
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from tests.changes import snapshots
 from tests.changes.snapshots import T0, T1, at, image, reading
 
@@ -287,6 +287,94 @@ def test_consent_covers_what_was_there_and_what_comes(old: int | None, new: int 
 
     assert restore_offsets._same_values(row(5, 9), row(5, 9))
     assert not restore_offsets._same_values(row(5, 9), row(old, new))
+
+
+TOO_OLD = KgError("The broker is older than Kafka 2.4.")
+
+
+def undo_on_an_old_broker(
+    monkeypatch: pytest.MonkeyPatch,
+    offsets: dict[TopicPartition, OffsetImage],
+    *,
+    is_created: bool = True,
+    is_old: bool = True,
+) -> tuple[list[tuple[str, str | None]], set[str]]:
+    """Undo a reset to 9 of both partitions: status and hint of each row, and what goes whole."""
+
+    def read(*_: object) -> Any:
+        yield from ()
+        return {"g": reading({T0: image(9), T1: image(9)})}
+
+    def unsupported(_cluster: Any, homes: dict[str, int], _api: Any) -> Any:
+        yield from ()
+        return dict.fromkeys(homes, TOO_OLD) if is_old else {}
+
+    monkeypatch.setattr(restore_offsets, "read_groups", read)
+    monkeypatch.setattr(restore_offsets, "find_unsupported", unsupported)
+    wanted = {place: DesiredOffset(then, at(9)) for place, then in offsets.items()}
+    then = snapshots.group(offsets, exists=not is_created)
+    with RestoreOffsets(UNDO, [DesiredGroup("g", wanted, then)]) as kind:
+        [group] = result(kind.look(NO_CLUSTER, ["g"]))
+    return [(row.status, row.error and row.error.hint) for row in group.rows], kind._whole
+
+
+STAYS = ("failed", "It stays: that broker deletes whole groups only (kgtool delete).")
+
+
+def test_an_old_broker_deletes_a_group_whole_that_the_change_has_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before Kafka 2.4 there is no OffsetDelete."""
+    nothing = {T0: image(None), T1: image(None)}
+    rows, whole = undo_on_an_old_broker(monkeypatch, nothing)
+    assert (rows, whole) == ([("would-delete", None)] * 2, {"g"})
+    rows, whole = undo_on_an_old_broker(monkeypatch, nothing, is_old=False)
+    assert (rows, whole) == ([("would-delete", None)] * 2, set())
+
+
+@pytest.mark.parametrize(
+    ("second", "is_created", "rows"),
+    [
+        # There was a group before: it is not the change's to delete.
+        (image(None), False, [STAYS, STAYS]),
+        # What is to be restored is, and what is to remain keeps the group.
+        (image(5), False, [STAYS, ("would-restore", None)]),
+        (image(5), True, [STAYS, ("would-restore", None)]),
+    ],
+)
+def test_an_old_broker_deletes_no_group_in_which_something_is_to_stay(
+    monkeypatch: pytest.MonkeyPatch,
+    second: OffsetImage,
+    is_created: bool,
+    rows: list[tuple[str, str | None]],
+) -> None:
+    offsets = {T0: image(None), T1: second}
+    assert undo_on_an_old_broker(monkeypatch, offsets, is_created=is_created) == (rows, set())
+
+
+def test_nobody_is_asked_to_commit_for_a_group_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has no members: its offsets are committed as anybody's."""
+
+    def read(*_: object) -> Any:
+        yield from ()
+        return {"g": reading({T0: image(None)}, "Unknown", exists=False)}
+
+    def unsupported(*_: object) -> Any:
+        yield from ()
+        return {}
+
+    def identities(*_: object) -> Any:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(restore_offsets, "read_groups", read)
+    monkeypatch.setattr(restore_offsets, "find_unsupported", unsupported)
+    monkeypatch.setattr(restore_offsets, "find_identities", identities)
+    desired = DesiredGroup("g", {T0: DesiredOffset(image(5))}, snapshots.group({T0: image(5)}))
+    with RestoreOffsets(UNDO, [desired]) as kind:
+        [group] = result(kind.look(NO_CLUSTER, ["g"]))
+    assert [row.status for row in group.rows] == ["would-restore"]
 
 
 def test_what_is_wanted_is_read_once() -> None:

@@ -27,8 +27,7 @@ def check_url(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     if not mark or not scheme or not rest:
         raise UsageError(f"--journal-copy takes a URL such as s3://bucket/journals, not '{url}'.")
-    user, at, _ = rest.partition("/")[0].rpartition("@")
-    if at and ":" in user:
+    if ":" in rest.partition("/")[0].rpartition("@")[0]:
         raise UsageError(
             "--journal-copy: the URL has a password in it. Give it by the environment or the "
             "configuration of that storage."

@@ -70,7 +70,6 @@ class BackupWriter:
         self.offsets = 0
         self.errors = 0
         self.bytes = 0
-        self._is_finished = False
         self._is_stream = stream is not None
         self._file = stream if stream is not None else self._open()
         self._write(dump({"kind": "backup", "kgtool_backup": VERSION, **header}))
@@ -88,7 +87,7 @@ class BackupWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_finished or self._is_stream:
+        if self._is_stream:
             return
         with contextlib.suppress(OSError):
             self._unfinished.unlink()
@@ -135,7 +134,6 @@ class BackupWriter:
                 sync(self.path.parent)
         except OSError as error:
             raise self._failed(error) from error
-        self._is_finished = True
 
     def _write(self, line: str) -> None:
         try:
@@ -259,7 +257,7 @@ def open_backup(path: Path, timeout_ms: int | None = SILENT_MS) -> Backup:
 def of_file(file: HeldFile) -> Backup:
     """Read the first and the last line of a backup (ConfigError)."""
     try:
-        _, header = next(records(file), (0, {}))
+        header = next((record for _, record in records(file)), {})
     except Malformed as error:
         raise Malformed(f"{file} is not a kgtool backup.") from error
     version = header.get("kgtool_backup")
