@@ -17,6 +17,7 @@ import pytest
 from kgtool.analysis.fold.homes import hashes, misplaced
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.tables.cleanup import decisions
 from kgtool.changes.cleanup.plan_file import PlanItem
@@ -82,6 +83,35 @@ def test_without_cluster_json_the_partition_count_is_the_one_that_fits_most(
     )
     none = Analysis(engine(), find_inputs([str(segments[0])]).files, basis)
     assert none.misplaced is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(7, 10), (2, 3), (8, 16), (50, 100), (4, 50)])
+def test_a_raised_count_where_every_group_went_on(tmp_path: Path, before: int, after: int) -> None:
+    """Was: half of the groups fit no count, which was taken for a hash that is not Kafka's."""
+    names = [f"orders-{number}-job" for number in range(100)]
+    rows: dict[int, list[str]] = {}
+    for count in (before, after):
+        for name in names:
+            rows.setdefault(offsets_partition(name, count), []).append(name)
+    for number, here in rows.items():
+        told = [
+            Raw(offset_key(name, "t"), offset_value(at, T0), T0) for at, name in enumerate(here)
+        ]
+        data = b"".join(writer.batch(at, [record]) for at, record in enumerate(told))
+        writer.segment(tmp_path, data, partition=number)
+    basis, _ = broker_settings.choose_scenarios(None, ["2.4"], (60_000,), (5_000,))
+    found = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
+    assert found.misplaced is not None and "that fit most groups" in found.misplaced
+
+
+def test_another_hash_than_kafkas_is_not_called_misplaced(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    for number in range(16):
+        told = [Raw(offset_key(f"{rng.random()}", "t"), offset_value(1, T0), T0) for _ in range(40)]
+        data = b"".join(writer.batch(at, [record]) for at, record in enumerate(told))
+        writer.segment(tmp_path, data, partition=number)
+    basis, _ = broker_settings.choose_scenarios(None, ["2.4"], (60_000,), (5_000,))
+    assert Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis).misplaced is None
 
 
 def test_the_hash_is_javas() -> None:

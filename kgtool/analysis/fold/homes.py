@@ -7,6 +7,7 @@ coordinator has other records of it, or none, so that nothing can be told of it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,13 @@ _BROKEN = "\ufffd"
 MOST = 1024
 """Partition counts that are tried where cluster.json does not tell it."""
 _SAMPLE = 512
-_FEWEST, _MOST_FIT = 5, 3
-"""Groups that tell a partition count; one in so many at most may be elsewhere then."""
+_FEWEST = 5
+"""Groups that tell a partition count."""
+_BEYOND_CHANCE = 4
+"""By so many standard deviations more groups fit the count than any hash would send there.
+
+Where a count was raised and the groups went on, half of them are elsewhere: a share can't tell.
+"""
 _TOLD = "of cluster.json", "they have no state, date or cause here"
 _LIKELY = (
     "that fit most groups",
@@ -80,9 +86,11 @@ def note(parts: Any, count: int) -> str | None:
     total = int(groups.max(initial=0))
     if not len(counts) or (not count and total < _FEWEST):
         return None
-    best = int(np.argmax(here))
+    best = int(np.lexsort((counts, here))[-1])
     elsewhere = total - int(here[best])
-    if not elsewhere or (not count and _MOST_FIT * elsewhere > total):
+    by_chance = total / int(counts[best])
+    may_be_chance = int(here[best]) <= by_chance + _BEYOND_CHANCE * math.sqrt(by_chance)
+    if not elsewhere or (not count and may_be_chance):
         return None
     which, then = _TOLD if count else _LIKELY
     return (
