@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kgtool.analysis.decode.offset_records import REASON_KEY, REASON_VALUE
 from kgtool.analysis.input import formats, lookalikes
-from kgtool.analysis.input.formats import Format
+from kgtool.analysis.input.formats import DUMP, FAMILIES, GROUPS, JSON, OFFSETS, ROWS, Format
 from kgtool.analysis.input.readers import json_rows
 from kgtool.analysis.input.readers import text_layout as layouts
 from kgtool.analysis.input.readers.dump_log import REASON_UNDECODED
@@ -28,7 +28,7 @@ from kgtool.analysis.input.readers.reencode import (
     PrintedRecords,
     is_noise,
 )
-from kgtool.analysis.input.readers.text_layout import DUMP, GROUPS, HARD, JSON, OFFSETS, ROWS, SOFT
+from kgtool.analysis.input.readers.text_layout import HARD, SOFT
 from kgtool.analysis.input.readers.text_layout import Layout as Layout
 from kgtool.analysis.input.readers.text_ranges import TextRecord, units
 
@@ -40,29 +40,6 @@ LONGEST_PREFIX = 400
 MOST_PREFIXES = 30
 FEW = 20
 """One record of so many may be damaged in a text that is read all the same."""
-
-_FAMILIES = {
-    **dict.fromkeys(formats.DUMPS, DUMP),
-    formats.OFFSETS_TEXT: OFFSETS,
-    formats.GROUPS_TEXT: GROUPS,
-    formats.OFFSETS_JSON: JSON,
-    formats.GROUPS_JSON: JSON,
-    formats.ROWS_JSON: ROWS,
-}
-_SIGNS = (
-    (DUMP, re.compile(r"offset: ?\d+ |baseOffset:|Log starting offset")),
-    (JSON, re.compile(r'"key"\s*:\s*\{\s*"(?:type|version|data)"')),
-    (ROWS, re.compile(r'"key"\s*:\s*(?:"[A-Za-z0-9+/=]{8,}"|\{)')),
-    (GROUPS, re.compile(r"::GroupMetadata\(")),
-    (OFFSETS, re.compile(r",\d+\]::|::OffsetAndMetadata|::\[OffsetMetadata")),
-)
-_LABELS = {
-    DUMP: "kafka-dump-log --offsets-decoder",
-    JSON: "a JSON formatter",
-    ROWS: "a tool that writes keys and values in base64",
-    GROUPS: "GroupMetadataMessageFormatter",
-    OFFSETS: "OffsetsMessageFormatter",
-}
 
 
 class Text(NamedTuple):
@@ -85,9 +62,9 @@ def examine(head: bytes, *, is_whole: bool) -> Text | str:
     """What a text is that begins with these bytes, or why it can't be read."""
     quick = head[:QUICK_BYTES]
     kind = formats.recognise(quick)
-    if isinstance(kind, Format) and _FAMILIES[kind] != OFFSETS:
-        trial = _try(quick, kind, Layout(_FAMILIES[kind]), is_whole=len(quick) == len(head))
-        if trial.records and not trial.unread and not layouts.is_crowded(_FAMILIES[kind], quick):
+    if isinstance(kind, Format) and kind.family != OFFSETS:
+        trial = _try(quick, kind, Layout(kind.family), is_whole=len(quick) == len(head))
+        if trial.records and not trial.unread and not layouts.is_crowded(kind.family, quick):
             return _text(kind, None, quick)
     encoding = _encoding(head)
     if encoding is None and isinstance(kind, str) and not isinstance(kind, lookalikes.Foreign):
@@ -149,13 +126,14 @@ class _Examination:
 
     def result(self) -> Text | str:
         """The first guess that holds, or why none does."""
-        families = [family for family, sign in _SIGNS if sign.search(self._text)]
+        families = [name for name, family in FAMILIES.items() if family.sign.search(self._text)]
         if any(map(_OMISSION.fullmatch, self._lines)):
             return self._refusal(families, [])
         if OFFSETS in families and GROUPS in families:
             # A group's name may look like a record of the other kind: the first record tells.
             first = formats.recognise("\n".join(self._lines).encode())
-            families.sort(key=lambda each: each != _FAMILIES.get(first))  # type: ignore[arg-type]
+            likely = first.family if isinstance(first, Format) else ""
+            families.sort(key=lambda each: each != likely)
         why: list[str] = []
         for family in families:
             told = set()
@@ -183,7 +161,7 @@ class _Examination:
         kind = formats.recognise(data)
         if kind == formats.UNKNOWN and layout.family == ROWS:
             kind = formats.ROWS_JSON
-        if not isinstance(kind, Format) or _FAMILIES.get(kind) != layout.family:
+        if not isinstance(kind, Format) or kind.family != layout.family:
             return "" if isinstance(kind, (Format, lookalikes.Foreign)) else kind
         trial = _try(data, kind, layout, is_whole=is_whole)
         if (
@@ -261,10 +239,10 @@ class _Examination:
         kind = formats.recognise(self._head)
         if why or not isinstance(kind, Format) or self._basis._replace(ends="") != Layout(""):
             return None
-        trial = _try(self._head, kind, Layout(_FAMILIES[kind]), is_whole=self._is_whole)
+        trial = _try(self._head, kind, Layout(kind.family), is_whole=self._is_whole)
         is_little = trial.unread_count * FEW <= trial.records
         is_all = not any(map(SHORTENED.search, trial.unread))
-        is_all = is_all and not layouts.is_crowded(_FAMILIES[kind], self._head)
+        is_all = is_all and not layouts.is_crowded(kind.family, self._head)
         return _text(kind, None, self._head) if trial.records and is_little and is_all else None
 
     def _refusal(self, families: Sequence[str], why: list[str]) -> str:
@@ -282,12 +260,12 @@ class _Examination:
         )
         if shortened is not None:
             return (
-                f"looks like the output of {_LABELS[family]}, shortened by hand "
+                f"looks like the output of {FAMILIES[family].label}, shortened by hand "
                 f"({_quoted(shortened)})"
             )
         return (
-            f"looks like the output of {_LABELS[family]}, but its lines can't be put together into "
-            f"whole records ({_quoted(self._odd_line(family))})"
+            f"looks like the output of {FAMILIES[family].label}, but its lines can't be put "
+            f"together into whole records ({_quoted(self._odd_line(family))})"
         )
 
     def _has_start(self, family: str) -> bool:
@@ -354,7 +332,7 @@ def _prefix(family: str, line: str, has_batches: bool) -> str | None:
 def _anywhere(family: str) -> str:
     if family == GROUPS:
         return r"(?P<group>[^\n]{1,300}?)::GroupMetadata\(groupId=(?P=group),"
-    return layouts._START[family].pattern
+    return FAMILIES[family].start.pattern
 
 
 def _brackets(line: str) -> Iterator[int]:

@@ -10,6 +10,59 @@ from kgtool.analysis.input import lookalikes
 from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.lookalikes import UNKNOWN as UNKNOWN
 
+OFFSETS, GROUPS, JSON, DUMP, ROWS = "offsets", "groups", "json", "dump", "rows"
+"""Names of families."""
+
+
+class Family(NamedTuple):
+    """Text formats whose lines look alike, wherever somebody copied them from."""
+
+    label: str
+    """What prints them, for people."""
+    sign: re.Pattern[str]
+    """What tells that a text may be of it."""
+    start: re.Pattern[str]
+    """How a record begins, or a batch, or a dump."""
+    once: re.Pattern[bytes] | None = None
+    """What each record has once, but for strange names and metadata."""
+
+
+FAMILIES: Final = {
+    DUMP: Family(
+        "kafka-dump-log --offsets-decoder",
+        re.compile(r"offset: ?\d+ |baseOffset:|Log starting offset"),
+        re.compile(
+            r"Dumping \S|(?:Log s|S)tarting offset: \d|baseOffset: \d+ lastOffset: \d"
+            r"|(?:\| )?offset: \d+ (?:position|CreateTime|LogAppendTime|NoTimestampType|isValid): "
+        ),
+    ),
+    JSON: Family(
+        "a JSON formatter",
+        re.compile(r'"key"\s*:\s*\{\s*"(?:type|version|data)"'),
+        re.compile(r'\{\s*"key"\s*:'),
+    ),
+    ROWS: Family(
+        "a tool that writes keys and values in base64",
+        re.compile(r'"key"\s*:\s*(?:"[A-Za-z0-9+/=]{8,}"|\{)'),
+        re.compile(r"\{"),
+    ),
+    GROUPS: Family(
+        "GroupMetadataMessageFormatter",
+        re.compile(r"::GroupMetadata\("),
+        re.compile(r"(?P<group>.+?)::GroupMetadata\(groupId=(?P=group),|.+::NULL$"),
+        re.compile(rb"::GroupMetadata\(groupId="),
+    ),
+    OFFSETS: Family(
+        "OffsetsMessageFormatter",
+        re.compile(r",\d+\]::|::OffsetAndMetadata|::\[OffsetMetadata"),
+        re.compile(
+            rf"\[.*?,{TOPIC_NAME},\d+\]::(?:NULL$|OffsetAndMetadata[(\[]|\[OffsetMetadata\[)"
+        ),
+        re.compile(rb"\]::(?:NULL|OffsetAndMetadata|\[OffsetMetadata)"),
+    ),
+}
+"""The likeliest first."""
+
 
 class Format(NamedTuple):
     """A format that is read."""
@@ -19,6 +72,8 @@ class Format(NamedTuple):
     """For people."""
     missing: int
     """Bits of ``kgtool.analysis.missing_data``."""
+    family: str = ""
+    """Empty: it is no text."""
 
 
 _PRINTED = missing_data.TRANSACTIONS | missing_data.TIMES
@@ -38,27 +93,33 @@ OFFSETS_JSON: Final = Format(
     "offsets-json",
     "OffsetsMessageFormatter, JSON",
     _PRINTED | missing_data.GROUPS | missing_data.NEW_GROUPS,
+    JSON,
 )
 GROUPS_JSON: Final = Format(
     "groups-json",
     "GroupMetadataMessageFormatter, JSON",
     _PRINTED | missing_data.OFFSETS | missing_data.NEW_GROUPS,
+    JSON,
 )
 OFFSETS_TEXT: Final = Format(
-    "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.missing | missing_data.TOPIC_IDS
+    "offsets-text",
+    "OffsetsMessageFormatter, text",
+    OFFSETS_JSON.missing | missing_data.TOPIC_IDS,
+    OFFSETS,
 )
 GROUPS_TEXT: Final = Format(
     "groups-text",
     "GroupMetadataMessageFormatter, text",
     GROUPS_JSON.missing | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS,
+    GROUPS,
 )
 ROWS_JSON: Final = Format(
-    "rows-json", "JSON with keys and values in base64", missing_data.TRANSACTIONS
+    "rows-json", "JSON with keys and values in base64", missing_data.TRANSACTIONS, ROWS
 )
-DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0)
-DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP)
+DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0, DUMP)
+DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP, DUMP)
 DUMP_OLD: Final = Format(
-    "dump-old", "kafka-dump-log up to 2.3", _OLD_DUMP | missing_data.REMOVED_KEYS
+    "dump-old", "kafka-dump-log up to 2.3", _OLD_DUMP | missing_data.REMOVED_KEYS, DUMP
 )
 
 FORMATS: Final = {

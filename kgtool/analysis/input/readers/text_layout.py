@@ -13,11 +13,9 @@ from contextlib import suppress
 from io import RawIOBase, TextIOWrapper
 from typing import IO, Any, NamedTuple, cast
 
-from kgtool.analysis.input.input_files import TOPIC_NAME
+from kgtool.analysis.input.formats import DUMP, FAMILIES, GROUPS, OFFSETS
 from kgtool.analysis.input.readers.reencode import is_noise
 
-OFFSETS, GROUPS, JSON, DUMP, ROWS = "offsets", "groups", "json", "dump", "rows"
-"""Families of formats, each with one reader."""
 HARD, SOFT = "hard", "soft"
 MOST_LINES = 20_000
 MOST_CHARS = 4 << 20
@@ -29,24 +27,6 @@ TRIMMED = 3
 """Blanks at the end of a line that a terminal or an editor may have dropped."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
-_START = {
-    OFFSETS: re.compile(
-        rf"\[.*?,{TOPIC_NAME},\d+\]::(?:NULL$|OffsetAndMetadata[(\[]|\[OffsetMetadata\[)"
-    ),
-    GROUPS: re.compile(r"(?P<group>.+?)::GroupMetadata\(groupId=(?P=group),|.+::NULL$"),
-    JSON: re.compile(r'\{\s*"key"\s*:'),
-    ROWS: re.compile(r"\{"),
-    DUMP: re.compile(
-        r"Dumping \S|(?:Log s|S)tarting offset: \d|baseOffset: \d+ lastOffset: \d"
-        r"|(?:\| )?offset: \d+ (?:position|CreateTime|LogAppendTime|NoTimestampType|isValid): "
-    ),
-}
-"""How a record begins, or a batch, or a dump."""
-_HEADS = {
-    OFFSETS: re.compile(rb"\]::(?:NULL|OffsetAndMetadata|\[OffsetMetadata)"),
-    GROUPS: re.compile(rb"::GroupMetadata\(groupId="),
-}
-"""What each record has once, but for strange names and metadata."""
 _LAST_LINES = (OFFSETS, GROUPS)
 """Families whose records end in a way of their own."""
 _END = re.compile(r"::NULL$|[)\]]$")
@@ -107,19 +87,18 @@ def from_text(text: str) -> Layout | None:
 
 def is_start(family: str, line: str) -> bool:
     """Whether a record may begin with this line."""
-    return _START[family].match(line) is not None
+    return FAMILIES[family].start.match(line) is not None
 
 
 def start_at(family: str, line: str, at: int) -> bool:
     """Whether one may begin at this place of the line."""
-    return _START[family].match(line, at) is not None
+    return FAMILIES[family].start.match(line, at) is not None
 
 
 def is_crowded(family: str, data: bytes) -> bool:
     """Whether a line holds two records, of which one would be passed over."""
-    return family in _HEADS and any(
-        len(_HEADS[family].findall(line)) > 1 for line in data.split(b"\n")
-    )
+    once = FAMILIES[family].once
+    return once is not None and any(len(once.findall(line)) > 1 for line in data.split(b"\n"))
 
 
 def cleaned(file: IO[bytes], layout: Layout) -> IO[bytes]:
