@@ -219,7 +219,7 @@ def test_the_screen_is_small() -> None:
 FLOORS: dict[str, tuple[set[str], ...]] = {
     "queries": (
         {"cluster"},
-        {f"offsets/{name}" for name in ("adaptive_batches", "fetch", "lag", "leader_epochs")}
+        {f"offsets/{name}" for name in ("fetch", "lag", "leader_epochs")}
         | {"offsets/list_offsets", "offsets/record_retention"},
         {"groups"},
         # Of all transactions, those that the log knows.
@@ -232,7 +232,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"snapshot", "doubt", "hidden_offsets"},
         {"offsets"},
         {"groups"},
-        {"plan_rows", "plan"},
+        {"plan"},
         {"reset"},
         {"cleanup/criteria", "cleanup/facts", "cleanup/plan_file"},
         {"policy"},

@@ -17,7 +17,7 @@ at once: ``at_once``. With ``all_or_nothing`` everything is planned first, from 
 it is looked at again before the first request. Once sending has begun, a failure does not take the
 rest back: Kafka has no transactions over groups.
 
-Groups with their rows, or rows, are those of ``changes.plan_rows``. Waves follow the number of
+Groups with their rows, or rows, are those of ``changes.plan``. Waves follow the number of
 offsets that groups turn out to have. A wave is one operation: reading takes shares of the time that
 is left (``READING_SHARE``), so that a broker that is down leaves time for the others.
 """
@@ -29,13 +29,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kgtool.changes.journal.change import Change
 from kgtool.changes.journal.journal import ConfigChange
-from kgtool.changes.plan import ChangePlan, DiskList
-from kgtool.changes.plan_rows import each_open, open_rows, settle, skip
+from kgtool.changes.plan import ChangePlan, DiskList, each_open, open_rows, settle, skip
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.model import InternalTopic, ItemError, Target, has_failed
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
+from kgtool.queries.offsets.fetch import AdaptiveBatches
 
 T = TypeVar("T")
 Report = Callable[[list[Any]], None]

@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kgtool.client.ops import ANY, Operation
-from kgtool.errors import BrokerError, IncompleteAnswer, KgError, WrongCluster
+from kgtool.client.ops import ANY, DeadlineExceeded, Operation
+from kgtool.errors import (
+    BrokerError,
+    IncompleteAnswer,
+    KgError,
+    NetworkError,
+    NotKafka,
+    ProtocolError,
+    ResolveFailed,
+    TlsFailed,
+    UnsupportedVersion,
+    WrongAddress,
+    WrongCluster,
+)
 from kgtool.protocol.codes import broker_error
 
 if TYPE_CHECKING:
@@ -89,3 +101,43 @@ def peer_of(cluster: Known, broker: int) -> str:
     if known is not None:
         return f"{known.host}:{known.port}"
     return "A broker" if broker == ANY else f"broker {broker}"
+
+
+# ---------------------------------------------------------------------------------------------
+# Which failures are worth a retry, and which of two errors to report.
+
+
+PROTOCOL_TRIES = 3
+_PERMANENT = (TlsFailed, ResolveFailed, NotKafka, WrongCluster)
+
+
+def is_final(reply: object) -> bool:
+    """Whether a retry can't change the answer."""
+    return isinstance(reply, DeadlineExceeded) or not isinstance(reply, NetworkError)
+
+
+def is_permanent(error: KgError) -> bool:
+    """Whether retries with the same broker, however many, can't change an error."""
+    if isinstance(error, BrokerError):
+        return not error.retriable
+    return isinstance(error, _PERMANENT) or not may_get_better(error, 0)
+
+
+def may_get_better(reply: object, attempt: int) -> bool:
+    """Whether a failure of one connection is worth another one.
+
+    Invalid bytes may come from something in between, but not many times in a row; and a wrong
+    certificate, name or port stays wrong.
+    """
+    if isinstance(reply, UnsupportedVersion | WrongAddress):
+        return False
+    if isinstance(reply, (ProtocolError, *_PERMANENT)):
+        return attempt < PROTOCOL_TRIES
+    return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
+
+
+def keep_reason(before: Any, now: Any) -> Any:
+    """Return the error of an earlier failure instead of a bare ``DeadlineExceeded``."""
+    if isinstance(now, DeadlineExceeded) and isinstance(before, KgError):
+        return before
+    return now

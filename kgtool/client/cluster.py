@@ -12,9 +12,19 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kgtool.client import denied
-from kgtool.client.answers import left_out, named, noting, other_cluster, peer_of, refused
+from kgtool.client.answers import (
+    PROTOCOL_TRIES,
+    is_permanent,
+    keep_reason,
+    left_out,
+    may_get_better,
+    named,
+    noting,
+    other_cluster,
+    peer_of,
+    refused,
+)
 from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather, grouped
-from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
 from kgtool.errors import BrokerError, ConnectionLost, EncodeError, IncompleteAnswer, KgError
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kgtool.client.answers import left_out
+from kgtool.client.answers import keep_reason, left_out, may_get_better
 from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather, grouped
-from kgtool.client.retries import keep_reason, may_get_better
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

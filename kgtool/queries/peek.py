@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.client.answers import left_out
+from kgtool.client.answers import is_final, left_out
 from kgtool.client.cluster import Cluster, ensure_topics, fetch_metadata
 from kgtool.client.ops import Call, Operation, backoff
-from kgtool.client.retries import is_final
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 from kgtool.protocol import codes

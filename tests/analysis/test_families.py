@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.folded_log import fold
 
 UUID = "7f3a9c21-4b5d-4e6f-8a9b-0c1d2e3f4a5b"
 

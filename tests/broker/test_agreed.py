@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.queries.offsets.adaptive_batches import FIRST
+from kgtool.queries.offsets.fetch import FIRST
 from kgtool.sandbox.cluster import Sandbox
 from tests.broker.test_cleanup import commit_all
 from tests.changes import world

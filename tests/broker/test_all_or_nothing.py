@@ -13,7 +13,7 @@ from kgtool.api.group_admin import GroupAdmin
 from kgtool.changes.journal.change import Change
 from kgtool.errors import KgError
 from kgtool.model import TopicSpec
-from kgtool.queries.offsets import adaptive_batches
+from kgtool.queries.offsets import fetch
 from tests.cli.run import Result, call
 from tests.support import clients
 
@@ -218,8 +218,8 @@ def test_the_look_under_the_lock_stops_all(
     is_in_waves: bool,
 ) -> None:
     if is_in_waves:
-        monkeypatch.setattr(adaptive_batches, "FIRST", 1)
-        monkeypatch.setattr(adaptive_batches, "OFFSETS", 1)
+        monkeypatch.setattr(fetch, "FIRST", 1)
+        monkeypatch.setattr(fetch, "OFFSETS", 1)
     groups = [world.group(name), world.group(name)]
     before = world.state(groups[0])
     under_the_lock(lambda: world.trouble(name, groups[1]))

@@ -13,7 +13,7 @@ from kgtool import GroupAdmin, TopicPartition
 from kgtool.config import contexts
 from kgtool.config.paths import contexts_file
 from kgtool.errors import ConfigError, KgError
-from kgtool.queries.offsets import adaptive_batches
+from kgtool.queries.offsets import fetch
 from kgtool.sandbox.cluster import Sandbox
 from tests.changes.world import seen
 from tests.cli.run import call
@@ -417,8 +417,8 @@ def test_protected_is_true_or_false(world: World) -> None:
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change of two groups takes two parts."""
-    monkeypatch.setattr(adaptive_batches, "FIRST", 1)
-    monkeypatch.setattr(adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(fetch, "FIRST", 1)
+    monkeypatch.setattr(fetch.AdaptiveBatches.__init__, "__defaults__", (1,))
     monkeypatch.setattr("kgtool.changes.cleanup.apply.GROUPS_AT_ONCE", 1)
 
 

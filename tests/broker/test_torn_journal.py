@@ -13,7 +13,7 @@ import pytest
 from kgtool import GroupAdmin
 from kgtool.changes.journal.journal import Journal
 from kgtool.cli.output.output import Output
-from kgtool.queries.offsets import adaptive_batches
+from kgtool.queries.offsets import fetch
 from tests.changes.world import seen
 from tests.cli.run import Result, call
 from tests.support import clients
@@ -129,8 +129,8 @@ def test_what_was_deleted_before_is_told(
     world: World, full_disk: None, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     """Was: nothing is told of the first wave, and status 1."""
-    monkeypatch.setattr(adaptive_batches, "FIRST", 1)
-    monkeypatch.setattr(adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(fetch, "FIRST", 1)
+    monkeypatch.setattr(fetch.AdaptiveBatches.__init__, "__defaults__", (1,))
     words = ["--group", world.small, "--group", world.large, "-o", "json"]
     done = world.run(form, *words, *(["--yes"] if form == "delete" else []))
     assert world.offsets() == (0, PARTITIONS)

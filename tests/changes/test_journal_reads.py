@@ -11,8 +11,7 @@ import pytest
 from kgtool.changes.journal import history
 from kgtool.changes.journal.folder import JournalError
 from kgtool.changes.journal.journal import ConfigChange, Journal
-from kgtool.changes.journal.jsonl import number
-from kgtool.changes.journal.line_file import append, drop_torn_line
+from kgtool.changes.journal.jsonl import append, drop_torn_line, number
 from kgtool.changes.snapshot import GroupChange
 from tests.changes.snapshots import T0, change, group, image
 from tests.changes.test_journal import DENIED, header

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.queries.offsets.adaptive_batches import FIRST
+from kgtool.queries.offsets.fetch import FIRST
 from tests.broker.test_cleanup import commit_all
 from tests.changes import world
 from tests.support import clients

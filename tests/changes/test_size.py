@@ -18,7 +18,7 @@ from kgtool.cli.change import confirm, impact
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
-from kgtool.queries.offsets import adaptive_batches
+from kgtool.queries.offsets import fetch
 from tests.support import clients
 from tests.support.offsets import first_commits
 
@@ -47,10 +47,8 @@ def topic(bootstrap: str) -> str:
 def kgtool(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs kgtool in this process with small waves; what it says is not held in memory."""
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    monkeypatch.setattr(adaptive_batches, "FIRST", WAVE)
-    monkeypatch.setattr(
-        adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (WAVE * PARTITIONS,)
-    )
+    monkeypatch.setattr(fetch, "FIRST", WAVE)
+    monkeypatch.setattr(fetch.AdaptiveBatches.__init__, "__defaults__", (WAVE * PARTITIONS,))
     monkeypatch.setattr(plan, "MEMORY_BYTES", 1000)
     monkeypatch.setattr("kgtool.held.IN_MEMORY", 1000)
 

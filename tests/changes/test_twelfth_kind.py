@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.changes.driver import Before, Canary, Driver
-from kgtool.changes.plan import ChangePlan
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import ChangePlan, failed
 from kgtool.changes.snapshot import GroupChange, GroupImage
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import ItemError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgtool.queries.offsets.adaptive_batches import FIRST, AdaptiveBatches
+from kgtool.queries.offsets.fetch import FIRST, AdaptiveBatches
 
 NAMES = [f"g{number}" for number in range(10 * FIRST)]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.analysis.decode.group_records import DECODED_TYPES
-from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.folded_log import fold
 from kgtool.analysis.fold.whatif.replay import TOMBSTONE
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.broker_settings import Scenario

@@ -9,7 +9,7 @@ from kgtool.changes.driver import Before, apply_part, look_and_carry_out
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
 from kgtool.changes.kinds.reset_offsets import ResetOffsets
-from kgtool.changes.plan_rows import settle
+from kgtool.changes.plan import settle
 from kgtool.changes.reset.targets import ResetRequest, Strategy
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.ops import Operation

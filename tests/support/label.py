@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kgtool.changes.driver import Before
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.plan import compared, each_open, failed, open_rows
 from kgtool.changes.snapshot import GroupChange, GroupImage, GroupReading, read_groups
 from kgtool.cli.change import confirm
 from kgtool.cli.change.run import ChangeRun

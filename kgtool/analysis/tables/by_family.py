@@ -16,8 +16,7 @@ from kgtool.analysis.fold.arrays import (
     ints,
     sum_rows,
 )
-from kgtool.analysis.fold.families import fold
-from kgtool.analysis.fold.folded_log import FoldedLog
+from kgtool.analysis.fold.folded_log import FoldedLog, fold
 from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.fold.whatif.client_events import offset_events, successor_dropped
 from kgtool.analysis.fold.whatif.offset_intervals import build_history

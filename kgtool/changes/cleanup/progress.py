@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kgtool.changes.journal.folder import JournalError, make_folder, open_private, write_error
-from kgtool.changes.journal.jsonl import dump, record_of
-from kgtool.changes.journal.line_file import LineFile, drop_torn_line
+from kgtool.changes.journal.jsonl import LineFile, drop_torn_line, dump, record_of
 from kgtool.errors import KgError
 
 SUFFIX = ".progress"

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 from kgtool.changes.doubt import is_unsettled
 from kgtool.client import denied
-from kgtool.client.answers import left_out
+from kgtool.client.answers import keep_reason, left_out
 from kgtool.client.cluster import Cluster, call_any, version_of
 from kgtool.client.denied import Need
 from kgtool.client.ops import ANY, Operation, backoff, cut, gather
-from kgtool.client.retries import keep_reason
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_configs, incremental_alter_configs, list_config_resources

@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.changes.journal.folder import JournalError, make_folder, open_private, write_error
-from kgtool.changes.journal.jsonl import dump, group_lines, record_of
-from kgtool.changes.journal.line_file import LineFile, append
+from kgtool.changes.journal.jsonl import LineFile, append, dump, group_lines, record_of
 from kgtool.changes.snapshot import GroupChange
 from kgtool.durable import sync
 from kgtool.model import InternalTopic, ItemError, TopicPartition

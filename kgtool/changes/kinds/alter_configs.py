@@ -17,7 +17,7 @@ from kgtool.changes.groups.configs import (
     describe_group_configs,
 )
 from kgtool.changes.journal.journal import ConfigChange
-from kgtool.changes.plan_rows import each_open, failed, open_rows
+from kgtool.changes.plan import each_open, failed, open_rows
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError

@@ -17,7 +17,7 @@ from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.driver import NO_CANARY, Before, Canary, Driver, rows_of
 from kgtool.changes.journal.change import Change
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.plan import open_rows
 from kgtool.changes.snapshot import GroupChange, take_images
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation, grouped

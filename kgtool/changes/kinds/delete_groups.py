@@ -13,7 +13,7 @@ from kgtool.changes.groups.internal_topics import (
     find_internal_topics,
 )
 from kgtool.changes.hidden_offsets import HiddenOffsets
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import failed
 from kgtool.changes.snapshot import Check, GroupChange, group_digest, take_images
 from kgtool.client.cluster import Cluster, find_unsupported
 from kgtool.client.ops import READING_SHARE, Operation, gather, within

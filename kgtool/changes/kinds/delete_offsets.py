@@ -10,7 +10,7 @@ from kgtool.changes.kinds.delete_groups import not_empty
 from kgtool.changes.offsets.delete_request import Answer, delete_partitions
 from kgtool.changes.offsets.start_offsets import write_start_offsets
 from kgtool.changes.offsets.verify import Write
-from kgtool.changes.plan_rows import compared, failed, open_rows
+from kgtool.changes.plan import compared, failed, open_rows
 from kgtool.changes.snapshot import Check, GroupChange, take_images
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, find_unsupported

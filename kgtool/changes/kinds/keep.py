@@ -18,7 +18,7 @@ from kgtool.changes.driver import Before
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.plan import compared, each_open, failed, open_rows
 from kgtool.changes.snapshot import GroupChange, take_images
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within

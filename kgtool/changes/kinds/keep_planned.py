@@ -8,7 +8,7 @@ from kgtool.changes.cleanup.plan_file import PlannedOffset
 from kgtool.changes.cleanup.verify import is_same
 from kgtool.changes.kinds.keep import NOT_NEEDED, Clock, GroupKeep, Keep, KeepRow
 from kgtool.changes.offsets.verify import changed_meanwhile
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import failed
 from kgtool.changes.retention.decide import is_due
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation

@@ -16,7 +16,7 @@ from kgtool.changes.groups.members import (
     refusals,
     remove_members,
 )
-from kgtool.changes.plan_rows import each_open, failed, open_rows
+from kgtool.changes.plan import each_open, failed, open_rows
 from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, gather

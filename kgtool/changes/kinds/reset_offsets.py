@@ -9,7 +9,7 @@ from kgtool.changes.driver import Before
 from kgtool.changes.offsets.commit import Outcomes
 from kgtool.changes.offsets.start_offsets import write_by_type
 from kgtool.changes.offsets.verify import Write
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.plan import compared, each_open, failed, open_rows
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow

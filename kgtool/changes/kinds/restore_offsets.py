@@ -16,8 +16,7 @@ from kgtool.changes.offsets.commit import CommitIdentity
 from kgtool.changes.offsets.start_offsets import write_start_offsets
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan import DiskList
-from kgtool.changes.plan_rows import each_open, failed, open_rows
+from kgtool.changes.plan import DiskList, each_open, failed, open_rows
 from kgtool.changes.restore.decide import (
     STOP_OR_SPEAK,
     DesiredGroup,

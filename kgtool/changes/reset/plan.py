@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import failed
 from kgtool.changes.reset.rows import Value, plan_row, refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow
 from kgtool.client.cluster import Cluster, fetch_metadata

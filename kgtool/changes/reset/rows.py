@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import failed
 from kgtool.changes.reset.targets import ResetRequest, ResetRow, target
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition

@@ -39,7 +39,7 @@ from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.held import SILENT_MS, HeldFile, hold
 from kgtool.json_rows import shown
 from kgtool.model import ItemError, Target, TopicPartition
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
+from kgtool.queries.offsets.fetch import AdaptiveBatches
 from kgtool.queries.offsets.time_lag import times_before
 from kgtool.text import moment
 

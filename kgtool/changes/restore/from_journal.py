@@ -16,7 +16,7 @@ from kgtool.changes.journal.history import (
 from kgtool.changes.journal.journal import NO_UNDO, RUNNING, SUFFIX, UNDONE, ConfigChange, mark
 from kgtool.changes.journal.jsonl import Source
 from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import failed
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.errors import KgError, NotDone
 from kgtool.model import ItemError, Target

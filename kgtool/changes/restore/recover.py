@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kgtool.changes.kinds.restore_offsets import RestoreOffsets
-from kgtool.changes.plan_rows import failed
+from kgtool.changes.plan import failed
 from kgtool.changes.restore.decide import (
     DesiredGroup,
     DesiredOffset,

@@ -16,7 +16,7 @@ from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.log.reader import by_log
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
+from kgtool.queries.offsets.fetch import AdaptiveBatches
 from kgtool.text import counted, escape, moment
 
 RECENT_MS = 86_400_000

@@ -17,7 +17,6 @@ from kgtool.changes.journal.journal import UNDONE
 from kgtool.changes.kinds.apply_plan import apply_items, foreseen
 from kgtool.changes.policy import Guard
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import go_on_after
 from kgtool.cli.change.impact import used
 from kgtool.cli.change.journaled import (
     UNDO_NOTE_GROUPS,
@@ -26,6 +25,7 @@ from kgtool.cli.change.journaled import (
     journal_folder,
     origin,
 )
+from kgtool.cli.change.run import go_on_after
 from kgtool.cli.cleanup.plan import say_left_out, say_share, summary
 from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output

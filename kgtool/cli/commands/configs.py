@@ -14,7 +14,7 @@ from kgtool.changes.groups.configs import (
     find_configured_groups,
 )
 from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem, GroupConfigs, Refused
-from kgtool.changes.plan_rows import failed, open_rows
+from kgtool.changes.plan import failed, open_rows
 from kgtool.cli.change import confirm
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.change import ChangeOptions, change_options

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from kgtool.changes.kinds import delete_offsets as deletion
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.plan import each_open, failed, open_rows
+from kgtool.changes.reset.targets import GroupReset
 from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.run import ChangeRun, Used
-from kgtool.cli.change.share import refuse_share
 from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
@@ -25,11 +25,21 @@ from kgtool.columns import COUNT, Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
 from kgtool.config import Settings
-from kgtool.errors import UsageError
-from kgtool.model import GroupOffsetDeletions, ItemError, OffsetDeletion, TopicPartition, TopicSpec
-from kgtool.protocol.codes import CODES
+from kgtool.errors import KgError, UsageError
+from kgtool.model import (
+    GroupDescription,
+    GroupOffsetDeletions,
+    ItemError,
+    OffsetDeletion,
+    Target,
+    TopicPartition,
+    TopicSpec,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.codes import CODES, broker_error
+from kgtool.queries.offsets.fetch import Committed
 from kgtool.queries.offsets.lag import lag
-from kgtool.text import counted, escape, listed
+from kgtool.text import counted, escape, listed, shell_word
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
 
@@ -250,3 +260,30 @@ def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_
     if missing:
         places = escape(listed(missing, 10, " and {} more"))
         output.note(f"Note: group {group} had no committed offset for {places}.")
+
+
+# ---------------------------------------------------------------------------------------------
+# Share groups in Kafka's form: kafka-consumer-groups.sh can only delete them.
+
+
+def refuse_share(
+    description: GroupDescription, _committed: Committed | KgError | None = None
+) -> ItemError | None:
+    """Refuse a share group as the broker does, which finds no offsets of it to commit or delete."""
+    if description.type != "share" or description.error is not None:
+        return None
+    group = description.group
+    hint = f"It is a share group, which kgtool reset-offsets {shell_word(group)} takes."
+    return ItemError.of(broker_error(codes.GROUP_ID_NOT_FOUND, hint=hint), Target(group=group))
+
+
+def refuse_share_resets(resets: list[GroupReset]) -> list[GroupReset]:
+    """Refuse the share groups of a plan."""
+    return [_refused(reset) for reset in resets]
+
+
+def _refused(reset: GroupReset) -> GroupReset:
+    error = None if reset.description is None else refuse_share(reset.description)
+    if error is None:
+        return reset
+    return each_open(reset, lambda row: failed(row, error))._replace(error=error)

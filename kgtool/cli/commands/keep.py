@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgtool.changes.kinds.keep import GroupKeep, Keep, KeepRow
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.plan import open_rows
 from kgtool.cli.change import confirm
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.describe.expiry import explain_rules
@@ -24,7 +24,7 @@ from kgtool.config import Settings
 from kgtool.model import Target
 from kgtool.net.session import Session
 from kgtool.queries.log.reader import by_log
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
+from kgtool.queries.offsets.fetch import AdaptiveBatches
 from kgtool.text import counted, escape
 
 

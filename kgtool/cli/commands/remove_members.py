@@ -8,7 +8,7 @@ from typing import Any
 from kgtool import timespec
 from kgtool.changes.groups.members import GroupRemovals, MemberChoice, MemberRemoval, recorded
 from kgtool.changes.kinds.remove_members import RemoveMembers
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.plan import open_rows
 from kgtool.changes.reset.rows import members
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import wait_until_empty

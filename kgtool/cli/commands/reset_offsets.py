@@ -11,16 +11,14 @@ import click
 
 from kgtool import timespec
 from kgtool.changes.kinds.reset_offsets import ResetOffsets
-from kgtool.changes.plan import DiskList
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.plan import DiskList, open_rows
 from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import wait_until_empty
 from kgtool.cli.change.run import ChangeRun
-from kgtool.cli.change.share import refuse_share_resets
-from kgtool.cli.commands.delete_offsets import with_topics
+from kgtool.cli.commands.delete_offsets import refuse_share_resets, with_topics
 from kgtool.cli.options.change import ChangeOptions, all_or_nothing_option, change_options
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose

@@ -12,13 +12,12 @@ from kgtool.changes.driver import Canary, Driver
 from kgtool.changes.journal.journal import KEEP
 from kgtool.changes.kinds.keep import GroupKeep
 from kgtool.changes.kinds.keep_planned import KeepPlanned
-from kgtool.changes.plan import ChangePlan
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.plan import ChangePlan, open_rows
 from kgtool.changes.retention.apply import kept_row, removed_rows, split
 from kgtool.changes.retention.decide import RetentionRow
 from kgtool.cli.change import confirm
-from kgtool.cli.change.canary import go_on_after, not_reached
 from kgtool.cli.change.journaled import CommandChange
+from kgtool.cli.change.run import go_on_after, not_reached
 from kgtool.cli.cleanup.apply import Apply, show_plan
 from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.errors import sentence
@@ -33,7 +32,7 @@ from kgtool.config.retention import RetentionRules
 from kgtool.model import Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.log.reader import by_log
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
+from kgtool.queries.offsets.fetch import AdaptiveBatches
 from kgtool.text import counted
 
 FirstMs = Mapping[tuple[str, TopicPartition], int]

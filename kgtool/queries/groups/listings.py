@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kgtool.client.answers import refused
+from kgtool.client.answers import is_permanent, refused
 from kgtool.client.cluster import Cluster, ask_metadata, pipelined, version_of
 from kgtool.client.ops import (
     Call,
@@ -26,7 +26,6 @@ from kgtool.client.ops import (
     gather,
     grouped,
 )
-from kgtool.client.retries import is_permanent
 from kgtool.errors import KgError, UnsupportedVersion
 from kgtool.model import GroupDescription, GroupListing, ItemError, Listing, Target
 from kgtool.protocol import codes

@@ -12,8 +12,7 @@ from kgtool.model import CommittedOffset, GroupOffsets, ItemError, OffsetRow, Ta
 from kgtool.protocol import codes
 from kgtool.queries.groups.describe import describe_groups, is_subscribed
 from kgtool.queries.groups.listings import mark_unlisted
-from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.fetch import AdaptiveBatches, Committed, fetch_committed
 from kgtool.queries.offsets.lag import NONE_LEFT, LogEnds, lag, offset_row, status
 from kgtool.queries.offsets.list_offsets import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 

@@ -16,7 +16,7 @@ from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.policy import TooMany
 from kgtool.changes.restore.decide import RestoreGroup
 from kgtool.errors import ConfigError, UsageError
-from kgtool.queries.offsets import adaptive_batches
+from kgtool.queries.offsets import fetch
 from tests.cli.run import call
 from tests.support import clients
 
@@ -183,7 +183,7 @@ class TestBackups:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Was: the parts of a large file before it were restored."""
-        monkeypatch.setattr(adaptive_batches, "FIRST", 1)
+        monkeypatch.setattr(fetch, "FIRST", 1)
         (name, topic), two, other = at_four, clients.unique("two"), clients.unique("other")
         clients.commit(bootstrap, two, {(topic, 0): 2})
         path = tmp_path / "saved.jsonl"
