@@ -24,7 +24,7 @@ from tests.support.offsets import first_commits
 
 pytestmark = pytest.mark.broker
 
-FEW, MANY, PARTITIONS, WAVE = 10, 40, 24, 5
+FEW, MANY, PARTITIONS, WAVE = 10, 40, 12, 5
 
 
 @pytest.fixture
