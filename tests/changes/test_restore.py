@@ -289,6 +289,19 @@ def test_consent_covers_what_was_there_and_what_comes(old: int | None, new: int 
     assert not restore_offsets._same_values(row(5, 9), row(old, new))
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "epoch"),
+    [("id-1", "id-1", 2), ("id-1", "id-2", None), (None, "id-2", 2), ("id-1", None, 2)],
+)
+def test_a_forced_restore_into_another_topic_has_no_leader_epoch(
+    before: str | None, after: str | None, epoch: int | None
+) -> None:
+    """Consumers that find an epoch of the topic before wait for it, and read nothing."""
+    then, now = image(5, topic_id=before, epoch=2), image(None, topic_id=after)
+    row = one(then, now, policy=RestorePolicy(force=True))
+    assert (row.status, row.new) == ("would-restore", at(5, epoch))
+
+
 TOO_OLD = KgError("The broker is older than Kafka 2.4.")
 
 
