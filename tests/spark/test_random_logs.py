@@ -31,7 +31,7 @@ from tests.support.tables import Make, rows_of, shown
 pytestmark = pytest.mark.spark
 START_MS = 1_795_265_000_000
 RETENTION_MS = 60_000
-GROUPS, EVENTS, PARTITIONS, SEED = 250, 30, 3, 4
+GROUPS, EVENTS, PARTITIONS, SEED = 120, 30, 3, 4
 
 
 class Writer:
