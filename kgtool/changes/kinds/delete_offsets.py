@@ -21,6 +21,7 @@ from kgtool.model import (
     GroupDescription,
     GroupOffsetDeletions,
     ItemError,
+    Member,
     OffsetDeletion,
     Target,
     TopicPartition,
@@ -31,12 +32,13 @@ from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.cluster.transactions import pending_error, pending_partitions
-from kgtool.queries.groups.describe import describe_with_type, holders_hint, is_held, wrong_type
+from kgtool.queries.groups.describe import describe_with_type, is_subscribed, wrong_type
 from kgtool.queries.groups.share_and_streams import read_share_groups
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.list_offsets import log_ends
+from kgtool.text import listed
 
 
 class DeleteOffsets(NamedTuple):
@@ -94,7 +96,7 @@ class DeleteOffsets(NamedTuple):
         if refused is not None:
             return _failed(seen.description, row, refused)
         outcome: int | KgError = seen.missing(at) or codes.NONE
-        if not outcome and any(is_held(member, at.topic) for member in seen.description.members):
+        if not outcome and any(_is_held(member, at.topic) for member in seen.description.members):
             outcome = codes.GROUP_SUBSCRIBED_TO_TOPIC
         if self.asks_broker:
             return row
@@ -323,7 +325,7 @@ def _failed(
 ) -> OffsetDeletion:
     if isinstance(outcome, int):
         is_subscribed = outcome == codes.GROUP_SUBSCRIBED_TO_TOPIC and description is not None
-        hint = holders_hint(description, row.topic) if is_subscribed and description else None
+        hint = _holders_hint(description, row.topic) if is_subscribed and description else None
         outcome = broker_error(outcome, hint=hint)
     reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=row.topic)
     return failed(row, reason)
@@ -331,3 +333,37 @@ def _failed(
 
 def _failed_topic(group: str, topic: str, error: KgError) -> OffsetDeletion:
     return failed(OffsetDeletion(group, topic, None, "failed"), error)
+
+
+# ---------------------------------------------------------------------------------------------
+# Members that are subscribed to a topic, so that its offsets can't be deleted
+
+
+def _is_held(member: Member, topic: str) -> bool:
+    """Whether the coordinator will count a member as a subscriber of a topic.
+
+    What a KIP-848 regex stands for is only in the coordinator's memory and log. But it assigns
+    every partition of every topic that matches, so a topic without an owner does not match any
+    more; until that is so, the coordinator refuses by itself. A classic subscription that can't
+    be read counts as one to everything (``ClassicGroup.isSubscribedToTopic``).
+    """
+    if topic in dict(member.target or ()):
+        return True
+    subscribed = is_subscribed([member], topic)
+    if subscribed is None and member.subscribed is not None:
+        return False
+    return subscribed is not False
+
+
+def _holders_hint(description: GroupDescription, topic: str) -> str:
+    """Name the members that hold a topic or subscribe to it."""
+    holders = [m for m in description.members if _is_held(m, topic)]
+    # A static member by the name that its owner gave it: that is what remove-members takes.
+    names = sorted(f"{m.client_id} on {m.host}{_static(m)}" for m in holders)
+    shown = listed(names, 3, " and {} more")
+    stop = "Stop them, or let them subscribe to less, first."
+    return f"Subscribed to {topic}: {shown}. {stop}" if names else "Stop the group's members first."
+
+
+def _static(member: Member) -> str:
+    return "" if member.instance_id is None else f" ({member.instance_id})"

@@ -16,7 +16,7 @@ from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose_in_order
-from kgtool.cli.options.shared import group_arguments, open_session
+from kgtool.cli.options.shared import group_arguments, line_of, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
@@ -54,13 +54,14 @@ NO_UNDO = (
     "--wait-empty", "TIME", "Then wait up to this long (60s, 5m) for the groups to become empty."
 )
 @change_options(all_or_nothing=True)
+@line_of(MemberChoice, name="choice")
 def command(
     settings: Settings,
     output: Output,
     selection: Selection,
     wait_empty: str | None,
     change: ChangeOptions,
-    **chosen: Any,
+    choice: MemberChoice,
 ) -> None:
     """Remove members from a group: stuck, static and departed ones.
 
@@ -69,7 +70,6 @@ def command(
     themselves: stop them first. Members of KIP-848 groups can be removed too; those of share and
     streams groups can't. It needs READ on the group, and can't be undone.
     """
-    choice = MemberChoice(**chosen)
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
     wait = timespec.waiting_seconds(wait_empty)

@@ -68,12 +68,13 @@ class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
 class RequestOptions(NamedTuple):
     """The options of the command."""
 
-    api: str
-    body: Any
+    change: ChangeOptions
     version: int | None
     broker: int | None
     hex: bool
-    change: ChangeOptions
+    api: str = ""
+    body: Any = None
+    """Parsed: see ``_body``."""
 
     def request(self, version: int) -> Any:
         """Build the message; refuse invalid ones, and changes without a terminal or ``--yes``."""
@@ -113,7 +114,10 @@ def command(
     list_: bool,
     schema: bool,
     body: str | None,
-    **given: Any,
+    change: ChangeOptions,
+    version: int | None,
+    broker: int | None,
+    hex: bool,  # noqa: A002 - the name of the option
 ) -> None:
     """Send one raw Kafka request, and show the response.
 
@@ -131,7 +135,7 @@ def command(
         return
     if api is None:
         raise UsageError("request takes the name of an API: kgtool request --list shows them.")
-    options = RequestOptions(api, None, **given)
+    options = RequestOptions(change, version, broker, hex, api)
     check_version(options.api, options.version)
     if schema:
         _schema(output, options)

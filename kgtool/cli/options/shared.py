@@ -104,8 +104,10 @@ def combined(function: F, name: str, make: Callable[..., Any], *parts: str) -> F
     return update_wrapper(wrapper, function)  # type: ignore[return-value]
 
 
-def line_of(kind: type[LineT], change: Callable[[LineT], LineT] | None = None) -> Callable[[F], F]:
-    """Give a command ``line``: its own options and ``selection``, as one value.
+def line_of(
+    kind: type[LineT], change: Callable[[LineT], LineT] | None = None, name: str = "line"
+) -> Callable[[F], F]:
+    """Give a command ``line``, or ``name``: its own options (and ``selection``) as one value.
 
     :param kind: a named tuple whose fields are called as the options.
     :param change: makes another line of it.
@@ -116,7 +118,7 @@ def line_of(kind: type[LineT], change: Callable[[LineT], LineT] | None = None) -
         made = make(**given)
         return made if change is None else change(made)
 
-    return lambda function: combined(function, "line", line, *kind.__annotations__)
+    return lambda function: combined(function, name, line, *kind.__annotations__)
 
 
 def topics_option(text: str) -> Callable[[F], F]:

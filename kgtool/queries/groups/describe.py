@@ -36,7 +36,7 @@ from kgtool.queries.cluster.coordinators import explain_absence
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.listings import list_once
 from kgtool.records.subscription import decode_assignment, rack_of, subscribed_topics
-from kgtool.text import listed, shell_word
+from kgtool.text import shell_word
 
 SHARE_TOOL = "kafka-share-groups.sh"
 UNKNOWN_TYPES = {"share": SHARE_TOOL, "streams": "kafka-streams-groups.sh"}
@@ -441,37 +441,3 @@ def _lost(group: str, row: GroupListing, coordinator: int | None) -> ItemError:
         f"its records are in another partition of {TOPIC} than its name's.",
         f"Was the partition count of {TOPIC} changed? kgtool doctor explains what follows.",
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# Members that are subscribed to a topic, so that its offsets can't be deleted
-
-
-def is_held(member: Member, topic: str) -> bool:
-    """Whether the coordinator will count a member as a subscriber of a topic.
-
-    What a KIP-848 regex stands for is only in the coordinator's memory and log. But it assigns
-    every partition of every topic that matches, so a topic without an owner does not match any
-    more; until that is so, the coordinator refuses by itself. A classic subscription that can't
-    be read counts as one to everything (``ClassicGroup.isSubscribedToTopic``).
-    """
-    if topic in dict(member.target or ()):
-        return True
-    subscribed = is_subscribed([member], topic)
-    if subscribed is None and member.subscribed is not None:
-        return False
-    return subscribed is not False
-
-
-def holders_hint(description: GroupDescription, topic: str) -> str:
-    """Name the members that hold a topic or subscribe to it."""
-    holders = [m for m in description.members if is_held(m, topic)]
-    # A static member by the name that its owner gave it: that is what remove-members takes.
-    names = sorted(f"{m.client_id} on {m.host}{_static(m)}" for m in holders)
-    shown = listed(names, 3, " and {} more")
-    stop = "Stop them, or let them subscribe to less, first."
-    return f"Subscribed to {topic}: {shown}. {stop}" if names else "Stop the group's members first."
-
-
-def _static(member: Member) -> str:
-    return "" if member.instance_id is None else f" ({member.instance_id})"
