@@ -197,7 +197,7 @@ class Analysis:
     def plan(self) -> FoldPlan:
         """Rules and options of the fold."""
         end_ms = self.end_ms  # this reads the inputs, which may tell the rules
-        basis, topics = self.basis, list(_topics(self.basis.topics))
+        basis, topics = self.basis, list(self.basis.listed_topics)
         return FoldPlan(
             basis.rules,
             Wrote(basis.wrote),
@@ -375,28 +375,3 @@ def _columns(rows: Any, names: list[str], families: frozenset[str] | None) -> An
         family = pc.if_else(real, rows["family"], rows["group"])
         rows = rows.set_column(rows.schema.get_field_index("family"), "family", family)
     return rows.select(names)
-
-
-def _topics(
-    topics: Any,
-) -> Iterator[tuple[str, str | None, dict[int, tuple[int | None, int | None]]]]:
-    """Name, id, and log start and end offsets of cluster.json's topics."""
-    for topic in topics or ():
-        if isinstance(topic, Mapping):
-            topic_id = topic.get("topic_id")
-            yield (
-                str(topic.get("name")),
-                topic_id if isinstance(topic_id, str) else None,
-                {
-                    each["partition"]: (
-                        _whole(each.get("log_start_offset")),
-                        _whole(each.get("log_end_offset")),
-                    )
-                    for each in topic.get("partitions") or ()
-                    if isinstance(each, Mapping) and isinstance(each.get("partition"), int)
-                },
-            )
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and abs(value) < 2**63 else None

@@ -6,7 +6,7 @@ They come from the options, else from cluster.json, else from Kafka's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ BEGINNING = -(2**62)
 """Start of the first retention."""
 RetentionPhases = tuple[tuple[int, int], ...]
 """(from when, retention), both in ms."""
+ListedTopic = tuple[str, "str | None", dict[int, tuple["int | None", "int | None"]]]
+"""Name, id, and the log start and end offset of each partition."""
 
 
 class BrokerSettings(NamedTuple):
@@ -65,6 +67,11 @@ class BrokerSettings(NamedTuple):
         names = {f"rules {self.rules.name}": f"rules {rules.name}"}
         assumed = [names.get(each, each) for each in self.assumed]
         return self._replace(rules=rules, assumed=assumed)
+
+    @property
+    def listed_topics(self) -> Iterator[ListedTopic]:
+        """The topics that cluster.json tells of."""
+        return _topics(self.topics)
 
     @property
     def wrote(self) -> RetentionPhases:
@@ -214,3 +221,25 @@ def _number(value: object, least: int, most: int) -> int | None:
     except ValueError:
         return None
     return number if least <= number <= most else None
+
+
+def _topics(topics: Any) -> Iterator[ListedTopic]:
+    for topic in topics or ():
+        if isinstance(topic, Mapping):
+            topic_id = topic.get("topic_id")
+            yield (
+                str(topic.get("name")),
+                topic_id if isinstance(topic_id, str) else None,
+                {
+                    each["partition"]: (
+                        _whole(each.get("log_start_offset")),
+                        _whole(each.get("log_end_offset")),
+                    )
+                    for each in topic.get("partitions") or ()
+                    if isinstance(each, Mapping) and isinstance(each.get("partition"), int)
+                },
+            )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**63 else None

@@ -76,30 +76,6 @@ class Decision(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
-_AHEAD_MS, _QUIET_MS = 60_000, 3_600_000
-
-
-def clock_skew(newest_ms: int | None, now_ms: int, *, idle: bool) -> str | None:
-    """Compare this machine's clock with the newest record of the log; return a warning or None.
-
-    :param idle: whether a clock that is ahead would make groups look idle.
-    """
-    if newest_ms is None:
-        return None
-    if newest_ms - now_ms > _AHEAD_MS:
-        return (
-            "Warning: clocks differ: the newest record of __consumer_offsets is "
-            f"{span(newest_ms - now_ms)} ahead of this machine's clock."
-        )
-    if idle and now_ms - newest_ms > _QUIET_MS:
-        return (
-            f"Warning: the newest record of __consumer_offsets is {span(now_ms - newest_ms)} old "
-            "by this machine's clock. If groups have committed since, this clock is ahead and they "
-            "look idle for too long."
-        )
-    return None
-
-
 def decide_all(
     groups: Iterable[GroupFacts], criteria: Criteria, now_ms: int
 ) -> tuple[tuple[PlanItem, ...], tuple[LeftOut, ...]]:

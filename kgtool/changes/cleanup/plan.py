@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import __version__
-from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
+from kgtool.changes.cleanup.criteria import Criteria, decide_all
 from kgtool.changes.cleanup.facts import SLACK_MS, GroupFacts, TimesOf, obstacles, survey
 from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanHeader
 from kgtool.changes.journal.change import make_id, user_and_host
@@ -15,7 +15,9 @@ from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.text import moment
+from kgtool.text import moment, span
+
+_AHEAD_MS, _QUIET_MS = 60_000, 3_600_000
 
 
 class PlanResult(NamedTuple):
@@ -68,7 +70,7 @@ def make_plan(
         found.groups,
         missing,
         _failed(found.groups),
-        clock_skew(found.newest_ms, now_ms, idle=criteria.idle_ms is not None),
+        _clock_skew(found.newest_ms, now_ms, idle=criteria.idle_ms is not None),
         [f"This plan can't be applied: {reason}" for reason in reasons],
     )
 
@@ -121,3 +123,24 @@ def make_header(
         __version__,
         as_of_ms,
     )
+
+
+def _clock_skew(newest_ms: int | None, now_ms: int, *, idle: bool) -> str | None:
+    """Compare this machine's clock with the newest record of the log; return a warning or None.
+
+    :param idle: whether a clock that is ahead would make groups look idle.
+    """
+    if newest_ms is None:
+        return None
+    if newest_ms - now_ms > _AHEAD_MS:
+        return (
+            "Warning: clocks differ: the newest record of __consumer_offsets is "
+            f"{span(newest_ms - now_ms)} ahead of this machine's clock."
+        )
+    if idle and now_ms - newest_ms > _QUIET_MS:
+        return (
+            f"Warning: the newest record of __consumer_offsets is {span(now_ms - newest_ms)} old "
+            "by this machine's clock. If groups have committed since, this clock is ahead and they "
+            "look idle for too long."
+        )
+    return None
