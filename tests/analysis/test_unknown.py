@@ -10,6 +10,7 @@ that begins late by its segment's name, by cluster.json, by the first offset of 
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -340,3 +341,22 @@ def test_less_input_says_less_never_something_else(
         if rest.lines:
             found = list(differences(whole, less))
             assert not found, "\n".join(found[:4])
+
+
+PRINTED = Path(__file__).parents[1] / "data" / "export-samples"
+SAMPLES = sorted(
+    path for path in PRINTED.glob("*.txt") if not re.search("default|print-data", path.name)
+)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_groups_next_expiry_is_that_of_its_offsets(path: Path) -> None:
+    """Was: told of a printed log without states, where no date of an offset was."""
+    basis, _ = broker_settings.choose_scenarios(None, [], (60_000,), (5_000,))
+    found = Analysis(LocalEngine(1), find_inputs([str(path)]).files, basis)
+    soonest: dict[str, int | None] = {}
+    for row in found.rows("live"):
+        dates = (row["expires_at_ms"], soonest.get(row["group"]))
+        soonest[row["group"]] = min((date for date in dates if date is not None), default=None)
+    for row in found.rows("groups"):
+        assert row["next_expiry_ms"] == soonest.get(row["group"]), row["group"]

@@ -37,6 +37,8 @@ def lines(group: str, topic: str, folder: Path) -> Iterator[list[str]]:
         yield ["configs", "--group", name]
         yield ["peek", name, "--topic", f"{topic}:0"]
         yield ["keep", name, "--dry-run"]
+        yield ["recover", name, "--dry-run"]
+        yield ["validate-regex", name]
         yield ["delete", name, "--dry-run"]
         yield ["delete-offsets", name, "--topic", topic, "--dry-run"]
         yield ["reset-offsets", name, "--all-topics", "--to-earliest", "--dry-run"]

@@ -149,6 +149,28 @@ def both(
     return [row[4] for row in said], theirs
 
 
+@pytest.mark.parametrize("version", [(2, 1), (2, 1, 1)])
+@pytest.mark.parametrize("ets", [-1, T0], ids=["of IBP 1.1", "OffsetCommit v2"])
+def test_a_time_of_its_own_is_neither_a_deletion_nor_the_retention(
+    ets: int, version: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Was: explain said "deleted" of what a load of 2.1.1 expires (IBP 1.1 writes -1, which is read
+    as a time that is past), and blamed the retention for an offset committed with 0 of its own."""
+    log = Log()
+    log.commit(T0, cts=T0, ets=ets)
+    log.epoch = 1
+    log.forget(T0 + 10_000)
+    write(tmp_path / "__consumer_offsets-0", log.entries, 0, random.Random(1))
+    reader = GroupRecords(["g"], 0, others=99)
+    reader.feed(next((tmp_path / "__consumer_offsets-0").glob("*.log")).read_bytes())
+    rules = r.rules_for_broker(version, new_coordinator=False)
+    (row,) = reader.removals(((0, rules),), R, INTERVAL_MS)
+    assert (row.cause, row.rule) == (r.CAUSE_EXPIRED, r.RULE_EXPLICIT)
+    (tmp_path / "both").mkdir()
+    mine, theirs = both(log, "g", rules, tmp_path / "both", 0)
+    assert mine == theirs == [r.CAUSE_EXPIRED]
+
+
 @pytest.mark.parametrize(
     ("others", "out_of_phase", "said"),
     [

@@ -294,7 +294,9 @@ def test_the_same_on_another_file_system_in_many_splits(
     ("url", "said"),
     [
         ("viewfs://faraway2/data", "Empty Mount table"),
-        ("s3a://bucket/x", "spark.jars.packages"),
+        ("s3a://bucket/x", "--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:3"),
+        ("abfss://box@account/x", "--conf spark.jars.packages=org.apache.hadoop:hadoop-azure:3"),
+        ("gs://bucket/x", "--conf spark.jars.packages=org.apache.hadoop:hadoop-gcp:3"),
         ("nosuch://x/y", 'No FileSystem for scheme "nosuch"'),
     ],
 )

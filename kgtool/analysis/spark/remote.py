@@ -95,6 +95,7 @@ _LIBRARIES = (
     ("azure", "org.apache.hadoop:hadoop-azure:{}"),
     ("abfs", "org.apache.hadoop:hadoop-azure:{}"),
     ("wasb", "org.apache.hadoop:hadoop-azure:{}"),
+    ("fs.gs.", "org.apache.hadoop:hadoop-gcp:{}"),
     ('"gs"', "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26"),
     ('"oss"', "org.apache.hadoop:hadoop-aliyun:{}"),
 )

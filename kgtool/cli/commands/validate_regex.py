@@ -12,6 +12,7 @@ from kgtool.cli.options.group_selection import regex_problem
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output.output import Output
 from kgtool.columns.tools import REGEX
+from kgtool.text import escape
 
 
 @declare("validate-regex", "kgtool validate-regex 'orders-(eu|us)'")
@@ -27,7 +28,7 @@ def run(output: Output, regex: str) -> int:
     """Report whether it is valid, in the words of Kafka's tool; return 1 if it is not."""
     problem = regex_problem(regex)
     verdict = "valid" if problem is None else f"invalid: {problem}"
-    output.text(f"The regular expression `{regex}` is {verdict}.")
+    output.text(f"The regular expression `{escape(regex)}` is {escape(verdict)}.")
     output.begin(REGEX)
     output.row({"regex": regex, "valid": problem is None, "message": problem})
     output.finish()
