@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Blob, Kept, as_bytes, from_bytes, nothing, pack
+from kgtool.analysis.decode.blobs import Blob, Kept, as_bytes, from_bytes, from_many, nothing, pack
 from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.job_progress import LocalCounters
 from kgtool.analysis.decode.rows import DecodeOptions
@@ -62,7 +62,7 @@ class LocalEngine(Engine):
         decoded += _read(self.earlier)
         for blob in decoded:
             self._blobs[blob.partition].append((blob.kind, blob.data))
-        return [from_bytes(blob.data) for blob in decoded if blob.kind == schema.KIND_QUALITY]
+        return from_many(blob.data for blob in decoded if blob.kind == schema.KIND_QUALITY)
 
     def fold(self, plan: FoldPlan) -> None:
         """Make the tables of every log partition."""

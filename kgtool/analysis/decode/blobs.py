@@ -7,6 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +49,8 @@ class Blob(NamedTuple):
     """An Arrow stream."""
 
 
+TOGETHER = 256
+"""Small tables that become one."""
 Kinds = dict[str, Any]
 """Arrow tables by kind."""
 
@@ -104,6 +107,17 @@ def from_bytes(data: Any) -> Any:
     """The Arrow table of a stream."""
     with pa.ipc.open_stream(data) as stream:
         return stream.read_all()
+
+
+def from_many(streams: Iterable[Any]) -> list[Any]:
+    """The Arrow tables of small streams of one kind, as fewer ones.
+
+    A table of a few rows takes 17 kB, nearly all of it for its buffers; among many, 0.8 kB.
+    """
+    found, more = [], map(from_bytes, streams)
+    while some := list(islice(more, TOGETHER)):
+        found.append(pa.concat_tables(some).unify_dictionaries().combine_chunks())
+    return found
 
 
 def unpack(blobs: Iterable[tuple[str, Any]]) -> Kinds:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import from_bytes
+from kgtool.analysis.decode.blobs import from_bytes, from_many
 from kgtool.analysis.decode.job_progress import ReadCounters, State
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.fold.folded_log import FoldPlan
@@ -86,7 +86,7 @@ class SparkEngine(Engine):
                 self._blobs = self._blobs.unionByName(before)
             notes = self._blobs.where(F.col("kind") == schema.KIND_QUALITY)
             found = notes.select("data").collect()
-        tables = [from_bytes(bytes(row.data)) for row in found]
+        tables = from_many(bytes(row.data) for row in found)
         for table in tables:
             columns = (table[name].to_pylist() for name in ("partition", "bytes"))
             for number, size in zip(*columns, strict=True):
