@@ -23,11 +23,6 @@ MOST = 1024
 _SAMPLE = 512
 _FEWEST = 5
 """Groups that tell a partition count."""
-_BEYOND_CHANCE = 4
-"""By so many standard deviations more groups fit the count than any hash would send there.
-
-Where a count was raised and the groups went on, half of them are elsewhere: a share can't tell.
-"""
 _TOLD = "of cluster.json", "they have no state, date or cause here"
 _LIKELY = (
     "that fit most groups",
@@ -88,9 +83,7 @@ def note(parts: Any, count: int) -> str | None:
         return None
     best = int(np.lexsort((counts, here))[-1])
     elsewhere = total - int(here[best])
-    by_chance = total / int(counts[best])
-    may_be_chance = int(here[best]) <= by_chance + _BEYOND_CHANCE * math.sqrt(by_chance)
-    if not elsewhere or (not count and may_be_chance):
+    if not elsewhere or (not count and _may_be_chance(int(here[best]), total, int(counts[best]))):
         return None
     which, then = _TOLD if count else _LIKELY
     return (
@@ -98,3 +91,18 @@ def note(parts: Any, count: int) -> str | None:
         f"their names' hash and the {counts[best]} partitions {which}. A folder may have another "
         f"partition's number, or the topic had another partition count: {then}."
     )
+
+
+def _may_be_chance(here: int, total: int, count: int) -> bool:
+    """Whether another hash than Kafka's might send as many groups where they are.
+
+    Where a count was raised and the groups went on, half of them are elsewhere, so a share can't
+    tell. Chernoff's bound says how likely so many fit one count by chance; each of the counts that
+    are tried, of which the best is taken, gets its part of 1 %: 1/count² adds up to less than 2.
+    """
+    share, by_chance = here / total, 1 / count
+    if share <= by_chance:
+        return True
+    bound = share * math.log(share / by_chance)
+    bound += (1 - share) * math.log((1 - share) / (1 - by_chance))
+    return total * bound <= math.log(200 * count**2)
