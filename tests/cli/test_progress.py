@@ -34,6 +34,8 @@ class Tty(io.StringIO):
         (HALF, "Reading   [##########..........] 500.0 MB of 1.0 GB, 4.0 MB/s, about 2m 5s left"),
         (DONE, "Computing [#####...............] 16 of 64 tasks, 0.1/s, about 6m 15s left"),
         (DONE._replace(tasks=2), "Computing with 1.0 GB, 2,500,000 records, 2:05"),
+        # A task counts when it ends: until the first one does, the clock shows that it is alive.
+        (State(0, 0, 1_000_000_000, 0, 6), "Reading   [....................] 0 B of 1.0 GB, 2m 5s"),
         # Nobody knows how much a cluster or a Parquet file has.
         (State(7, 500, 0, 0, 1), "Computing with 500 B, 7 records, 2:05"),
         (State(0, 0, 0, 0, 1), "Reading   0 B, 0 records, 2:05"),
