@@ -68,13 +68,13 @@ class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
 class RequestOptions(NamedTuple):
     """The options of the command."""
 
-    change: ChangeOptions
+    api: str
+    body: Any
+    """Parsed: see ``_body``."""
     version: int | None
     broker: int | None
     hex: bool
-    api: str = ""
-    body: Any = None
-    """Parsed: see ``_body``."""
+    change: ChangeOptions
 
     def request(self, version: int) -> Any:
         """Build the message; refuse invalid ones, and changes without a terminal or ``--yes``."""
@@ -135,7 +135,7 @@ def command(
         return
     if api is None:
         raise UsageError("request takes the name of an API: kgtool request --list shows them.")
-    options = RequestOptions(change, version, broker, hex, api)
+    options = RequestOptions(api, None, version, broker, hex, change)
     check_version(options.api, options.version)
     if schema:
         _schema(output, options)
