@@ -380,6 +380,7 @@ def _live(bootstrap: str, root: Path) -> Story:
     return Story(runs, seen, late, after, recovered, clients.committed(bootstrap, "long-1"))
 
 
+@pytest.mark.starts_first
 def test_a_longer_one_outlives_the_broker_s(story: Story) -> None:
     values = {("read", 0): 2, ("read", 1): 1}
     assert [offsets for _, offsets in story.offsets["long-1"]] == [values] * len(story.runs)
@@ -388,6 +389,7 @@ def test_a_longer_one_outlives_the_broker_s(story: Story) -> None:
     assert story.offsets["plain"][-1][1] == {}
 
 
+@pytest.mark.starts_first
 def test_an_end_is_an_end(story: Story) -> None:
     """Two minutes after the commit it is not kept any more; a minute later it is gone."""
     there = [at for at, offsets in story.offsets["end-1"] if offsets]
@@ -395,6 +397,7 @@ def test_an_end_is_an_end(story: Story) -> None:
     assert story.offsets["end-1"][-1][1] == {}
 
 
+@pytest.mark.starts_first
 def test_a_group_with_members_is_refused_with_the_reason(story: Story) -> None:
     told = [error for run in story.runs for error in run.json["errors"]]
     mine = [error for error in told if error["target"]["group"] == "busy"]
@@ -403,10 +406,12 @@ def test_a_group_with_members_is_refused_with_the_reason(story: Story) -> None:
     assert {run.status for run in story.runs} >= {3}
 
 
+@pytest.mark.starts_first
 def test_it_says_how_often_to_run(story: Story) -> None:
     assert "at least every 30s" in story.runs[0].err
 
 
+@pytest.mark.starts_first
 def test_a_late_run_names_what_it_has_lost_once(story: Story) -> None:
     lost = [row for row in story.late.json["results"] if row["status"] == "lost"]
     mine = {(row["group"], row["partition"]) for row in lost}
