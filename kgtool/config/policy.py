@@ -18,10 +18,11 @@ there are several, all of them hold.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import renamed
+from kgtool.config import parse_bootstrap
 from kgtool.config.contexts import Context, load, parse_toml
 from kgtool.errors import ConfigError, UsageError
 from kgtool.held import hold
@@ -90,6 +91,24 @@ def policy_rules(cluster_id: str | None, chosen: Context | None) -> Rules:
         tuple(one.name for one in found if one.is_protected),
         tuple(read_policy(path) for path in dict.fromkeys(paths) if path is not None),
     )
+
+
+def unused_guards(places: Collection[tuple[str, int]]) -> list[str]:
+    """Return the contexts at these addresses that will guard a cluster once its id is known.
+
+    :raises ConfigError: the contexts can't be read.
+    """
+    guards = (one for one in load().by_name.values() if one.is_protected or one.policy)
+    return [one.name for one in guards if one.cluster_id is None and _is_at(one, places)]
+
+
+def _is_at(context: Context, places: Collection[tuple[str, int]]) -> bool:
+    try:
+        own = parse_bootstrap(context.bootstrap or "")
+    except UsageError:
+        return False
+    here = {(host.lower(), port) for host, port in places}
+    return any((host.lower(), port) in here for host, port in own)
 
 
 def confirmed(given: str | None) -> str | None:

@@ -51,11 +51,7 @@ class Line(NamedTuple):
 
 
 class Quiet(Life):
-    """No transactions: one that is older than the log's head is as unknown as old.
-
-    Nor does any life here write a generation again, as for a static member that is back: where the
-    generation's first record is cut away, what its group subscribes to is not masked yet.
-    """
+    """No transactions: one that is older than the log's head is as unknown as old."""
 
     def commit_in_transaction(self, group: str) -> None:
         self.commit(group)

@@ -11,7 +11,15 @@ import pytest
 from kgtool.cli.app.kafka_form import kafka_form
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import SECTIONS
-from kgtool.config.policy import MCP_COMMANDS, OLD_OPTIONS, OPTIONS, option_names, read_policy
+from kgtool.config import contexts
+from kgtool.config.policy import (
+    MCP_COMMANDS,
+    OLD_OPTIONS,
+    OPTIONS,
+    option_names,
+    read_policy,
+    unused_guards,
+)
 from kgtool.errors import ConfigError
 from kgtool.mcp.tools import CHANGES
 
@@ -77,3 +85,32 @@ def test_a_slip_is_refused(tmp_path: Path, text: str, said: str, hint: str) -> N
     assert refused.value.message.startswith(f"The policy {path}: ")
     assert said in refused.value.message
     assert hint in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("own", "place", "pinned", "is_said"),
+    [
+        ("b1:9092,B2:9092", ("b2", 9092), None, True),
+        ("[::1]:9092", ("::1", 9092), None, True),
+        ("b1:9092", ("b1", 9093), None, False),
+        ("b1:9092", ("b1", 9092), "another", False),
+        ("nonsense", ("b1", 9092), None, False),
+    ],
+)
+def test_a_context_that_was_never_used_is_known_by_its_addresses(
+    own: str,
+    place: tuple[str, int],
+    pinned: str | None,
+    is_said: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Was: no change of what a protected context will guard said that it does not yet.
+
+    Siblings: its policy; a first use that could not be written down; Kafka's form.
+    """
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    contexts.put(contexts.Context("lab", own, is_protected=True, cluster_id=pinned))
+    contexts.put(contexts.Context("ruled", own, policy="/p.toml", cluster_id=pinned))
+    contexts.put(contexts.Context("free", own, cluster_id=pinned))
+    assert unused_guards([place]) == (["lab", "ruled"] if is_said else [])

@@ -10,7 +10,7 @@ import pytest
 
 from kgtool.cli.app.root import root
 from kgtool.client.cluster import Cluster
-from kgtool.errors import ConnectFailed, KgError
+from kgtool.errors import ConnectFailed, KgError, WrongAddress
 from kgtool.model import (
     Broker,
     GroupDescription,
@@ -216,6 +216,18 @@ def test_brokers_that_are_down() -> None:
     assert rest["offsets-under-replicated"].evidence["not_in_sync"] == [3]
     assert rest["offsets-replication"].evidence == {"replicas": 1, "brokers": 2}
     assert len(rest) == 3
+
+
+def test_a_broker_that_answers_elsewhere_is_not_to_be_started() -> None:
+    """Stands for: advice that is right for one cause of a finding, and given for all.
+
+    Siblings: a wrong certificate, a refused login, a firewall, a name without an address.
+    """
+    wrong = WrongAddress("Nothing listens on b2:9092.", hint="It answers at another address.")
+    said = found(brokers=brokers(MODERN, wrong, offered={1: {}}))["broker-down"]
+    assert "It answers at another address." in said.detail
+    advice = KINDS["broker-down"][1]
+    assert "those that are down" in advice and "advertised.listeners" in advice
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])

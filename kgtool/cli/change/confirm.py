@@ -14,7 +14,7 @@ from contextlib import suppress
 import click
 
 from kgtool.changes.policy import Guard
-from kgtool.cli.change.journaled import origin
+from kgtool.cli.change.journaled import note_unused_guards, origin
 from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
@@ -73,6 +73,7 @@ def ask(
     if is_raw:
         guard.check_unseen()
     guard.admit(groups, offsets)
+    note_unused_guards(session, output)
     if change.yes:
         return change
     began = time.monotonic()
@@ -115,6 +116,7 @@ def note_refusal(
         return
     said = origin(output, change)
     guard = Guard(session, said)
+    note_unused_guards(session, output)
     try:
         if said.confirm is None and is_interactive() and not output.is_kafka_form:
             guard = Guard(session, said._replace(confirm=guard.key))  # the question asks for it

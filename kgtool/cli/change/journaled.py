@@ -15,6 +15,7 @@ from kgtool.changes.policy import Origin
 from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms, token
+from kgtool.config.policy import unused_guards
 from kgtool.model import GroupDescription
 from kgtool.net.session import Session
 from kgtool.text import escape, listed
@@ -65,6 +66,17 @@ def origin(output: Output, change: ChangeOptions, undoes: str | None = None) -> 
     )
 
 
+def note_unused_guards(session: Session, output: Output) -> None:
+    """Say which contexts would guard this address, had they been used once."""
+    chosen = session.settings.context
+    for name in unused_guards(session.settings.bootstrap):
+        if chosen is None or chosen.name != name:
+            output.note_once(
+                f"Note: the context {name} guards this address only as --context {name}, as it was "
+                f"never used: kgtool --context {name} list learns the cluster's id."
+            )
+
+
 def wait_until_empty(
     session: Session,
     groups: Iterable[str],
@@ -112,6 +124,7 @@ class CommandChange(change.Change):
     ) -> None:
         timer = change.Timer(now_ms, time.monotonic, time.sleep, token)
         said = origin(output, options, undoes)
+        note_unused_guards(session, output)
         super().__init__(
             session,
             said._replace(command=command or said.command),

@@ -139,16 +139,17 @@ def _down(facts: Facts) -> Iterator[Finding]:
     known = facts.brokers.rules
     for broker, rules in known.items():
         if isinstance(rules, KgError):
-            yield _broker_down(broker, rules.message, facts)
+            yield _broker_down(broker, rules.message, facts, rules.hint)
     missing = {b for row in rows.values() for b in row.replicas} - set(known)
     for broker in sorted(missing):
         yield _broker_down(broker, "it is not in the cluster now", facts)
 
 
-def _broker_down(broker: int, why: str, facts: Facts) -> Finding:
+def _broker_down(broker: int, why: str, facts: Facts, hint: str | None = None) -> Finding:
     rows = facts.brokers.offsets_topic.partitions
     held = sum(broker in row.replicas for row in rows.values())
     detail = f"broker {broker}: {why.rstrip('.')}; it holds {held} partitions of {TOPIC}"
+    detail += f". {hint}" if hint else ""
     return Finding("broker-down", PROBLEM, detail, {"offsets_partitions": held}, broker=broker)
 
 

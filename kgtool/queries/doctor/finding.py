@@ -29,7 +29,8 @@ starts again."""
 KINDS: Mapping[str, tuple[str, str]] = {
     "broker-down": (
         "brokers that don't answer",
-        "Start them: groups whose coordinator has no other replica can't commit.",
+        "Start those that are down: groups whose coordinator has no other replica can't commit. "
+        "Where one runs, correct what its error names: its advertised.listeners, the network, TLS.",
     ),
     "offsets-no-leader": (
         "partitions of __consumer_offsets without a leader",
