@@ -63,23 +63,45 @@ def audit(
     :param rules: those of the brokers, or those over time.
     :param part: what of the log these entries are.
     """
-    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
-    phases = ((0, rules),) if isinstance(rules, RuleSet) else rules
-    ends = [*(start for start, _ in phases[1:]), r.MAX_TIMESTAMP_MS]
-    judges = [
-        _Judge(ordered, generation, retention_ms, interval_ms, part, (start * (at > 0), end))
-        for at, ((start, generation), end) in enumerate(zip(phases, ends, strict=True))
-    ]
+    judges = _judges(entries, rules, retention_ms, interval_ms, part)
     found = _over_time(judges, (), ())
-    ages = tuple(each.age_ms for each in shared_ages(_early(found, retention_ms, interval_ms)))
+    known = [*found, *part.elsewhere]
+    ages = tuple(each.age_ms for each in shared_ages(_early(known, retention_ms, interval_ms)))
     checks: Spans = ()
     if part.seen == Seen.LOG and not judges[-1].rules.new_coordinator:
         checks = certain_checks(
             Moment(row.removed_at_ms, row.topic, row.cause)
-            for row in found
+            for row in known
             if row.topic is not None and row.stored is not None
         )
     return _over_time(judges, checks, ages) if checks or ages else found
+
+
+def judged_alone(
+    entries: Iterable[Entry],
+    rules: RuleSet | RulePhases,
+    retention_ms: int,
+    interval_ms: int,
+    part: Part,
+) -> list[Removal]:
+    """Return every tombstone as ``audit`` judges it by itself: ``Part.elsewhere`` of the others."""
+    return _over_time(_judges(entries, rules, retention_ms, interval_ms, part), (), ())
+
+
+def _judges(
+    entries: Iterable[Entry],
+    rules: RuleSet | RulePhases,
+    retention_ms: int,
+    interval_ms: int,
+    part: Part,
+) -> list[_Judge]:
+    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
+    phases = ((0, rules),) if isinstance(rules, RuleSet) else rules
+    ends = [*(start for start, _ in phases[1:]), r.MAX_TIMESTAMP_MS]
+    return [
+        _Judge(ordered, generation, retention_ms, interval_ms, part, (start * (at > 0), end))
+        for at, ((start, generation), end) in enumerate(zip(phases, ends, strict=True))
+    ]
 
 
 def _over_time(judges: list[_Judge], checks: Spans, ages_ms: tuple[int, ...]) -> list[Removal]:

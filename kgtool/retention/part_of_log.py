@@ -7,7 +7,7 @@ member may have come back with other topics, and a group may have been converted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.records import Record
@@ -16,6 +16,7 @@ from kgtool.retention.doubts import Seen
 from kgtool.retention.groups import TYPE_OF_RECORD, Group, read_detail
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RuleSet
+from kgtool.retention.writes import Removal
 
 AGAIN_MS = 1_000
 """The first record of a generation comes so soon after the state that it is in."""
@@ -41,6 +42,8 @@ class Part(NamedTuple):
     seen: Seen = Seen.LOG
     lacks_others: bool = False
     """Whether other groups were left out, whose removals might show another retention."""
+    elsewhere: Sequence[Removal] = ()
+    """The removals in all other log partitions, each judged alone."""
     own: Mapping[str, Own] = {}
     older_until_ms: int | None = None
     """Until when brokers with other rules are known to have written it."""

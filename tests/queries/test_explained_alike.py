@@ -23,13 +23,16 @@ from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
-from kgtool.queries.log.removals import GroupRecords
+from kgtool.queries.log import removals
+from kgtool.queries.log.removals import GroupRecords, group_past
 from kgtool.records.batch import batches
 from kgtool.records.offset_commit import OffsetCommitValue
 from kgtool.retention import rules as r
 from kgtool.retention.phases import RulePhases, rule_phases
+from kgtool.retention.writes import Removal
 from tests.analysis.test_lives import write
 from tests.analysis.test_unknown import Line, Rest, head, lines, superseded, write_lines
+from tests.queries.offsets_log import FakeBroker, RawLog
 from tests.retention.logs import Log
 from tests.support.tables import rows_of, shown
 
@@ -75,11 +78,16 @@ def analyzed(folder: Path, rules: RulePhases) -> dict[str, list[Row]]:
 
 
 def explained(
-    data: bytes, group: str, rules: RulePhases | r.RuleSet, begin: int, others: int
+    data: bytes,
+    group: str,
+    rules: RulePhases | r.RuleSet,
+    begin: int,
+    others: int,
+    elsewhere: list[Removal] | None = None,
 ) -> list[Row]:
     reader = GroupRecords([group], 0, others=others)
     reader.feed(data)
-    rows = reader.removals(rules, R, INTERVAL_MS, begin=begin)
+    rows = reader.removals(rules, R, INTERVAL_MS, begin=begin, elsewhere=elsewhere)
     return [shown(row) for row in rows if row.group == group]
 
 
@@ -113,8 +121,14 @@ def check(folder: Path, rest: Rest, rules: RulePhases, rng: random.Random, other
     found, count = analyzed(folder, rules), 0
     for group, theirs in found.items():
         number = int(group[1])
-        begin = rest.bases.get(number, 0)
-        said = explained(segments[number].read_bytes(), group, rules, begin, others)
+        begin, elsewhere = rest.bases.get(number, 0), list[Removal]()
+        for other in segments.keys() - {number}:
+            reader = GroupRecords([], other, others=9999)
+            reader.feed(segments[other].read_bytes())
+            base = rest.bases.get(other, 0)
+            elsewhere += reader.judged_alone(rules, R, INTERVAL_MS, begin=base)
+        data = segments[number].read_bytes()
+        said = explained(data, group, rules, begin, others, elsewhere if others else None)
         wrong = list(contradictions(said, theirs))
         assert not wrong, "\n".join(wrong)
         count += len(theirs)
@@ -126,7 +140,7 @@ def check(folder: Path, rest: Rest, rules: RulePhases, rng: random.Random, other
 def test_explain_says_less_never_something_else(name: str, take: Take, tmp_path: Path) -> None:
     author, rules = SETS[name]
     rng = random.Random(f"{name} {take.__name__}")
-    for others in (0, 200):
+    for others in (0, 9999):
         rows = lines(rng, author, quiet=take is not whole)
         check(tmp_path / str(others), take(rows, rng), rules, rng, others)
 
@@ -222,6 +236,59 @@ def test_a_retention_that_was_raised_is_no_deletion(tmp_path: Path) -> None:
     basis = broker_settings.settings_from(None, "4.1", 7 * 86_400_000, INTERVAL_MS)
     analysis = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
     assert {row.cause for row in rows_of(analysis, "removals")} == {None}
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_what_other_log_partitions_tell_is_not_left_out_in_silence(
+    is_raised: bool, tmp_path: Path
+) -> None:
+    """Was "explicit", somebody deleted it: four removals in each of four log partitions, which were
+    expiry before the retention was raised, are too few to tell where only one is read; analyze,
+    which reads all, did not know. Siblings: recover; a partition that can't be read, or is large.
+    """
+    judge, judged = (r.RULES_4_1, 7 * 86_400_000, INTERVAL_MS), {}
+    readers = {}
+    for number in range(4):
+        log, folder = Log(), tmp_path / f"__consumer_offsets-{number}"
+        for at in range(4 if is_raised else number == 0):
+            when = T0 + at * 7_500 + number * 2_000
+            log.commit(when, "t1", at, cts=when, group=f"g{number}")
+        for at in range(4 if is_raised else number == 0):
+            when = T0 + 70_000 + at * 7_500 + number * 2_000
+            log.forget(when, "t1", at, group=f"g{number}")
+        log.commit(T0 + 150_000, "t1", 9, cts=T0 + 150_000, group=f"g{number}")
+        write(folder, log.entries, 0, random.Random(1))
+        readers[number] = GroupRecords([f"g{number}"], number, others=99)
+        readers[number].feed(next(folder.glob("*.log")).read_bytes())
+        judged[number] = readers[number].judged_alone(*judge, begin=0)
+    causes = {row.cause for row in readers[0].removals(*judge)}
+    assert causes == {None}, "other partitions were not read"
+    elsewhere = [row for number in (1, 2, 3) for row in judged[number]]
+    causes = {row.cause for row in readers[0].removals(*judge, elsewhere=elsewhere)}
+    basis = broker_settings.settings_from(None, "4.1", 7 * 86_400_000, INTERVAL_MS)
+    analysis = Analysis(LocalEngine(1), find_inputs([str(tmp_path)]).files, basis)
+    theirs = {row.cause for row in rows_of(analysis, "removals")}
+    assert causes == theirs == {None if is_raised else r.CAUSE_EXPLICIT}
+
+
+@pytest.mark.parametrize(("most", "said"), [(20_000, r.CAUSE_EXPLICIT), (5, None)])
+def test_a_small_log_is_read_whole(
+    most: int, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason why it is not is told; nothing more is read where the group's records tell."""
+    monkeypatch.setattr(removals, "OTHERS", most)
+    log = RawLog()
+    log.commit(T0, cts=T0)
+    log.commit(T0, "t2", cts=T0)
+    log.forget(T0 + 3_600_000)
+    broker = FakeBroker(log, partitions=3)
+    past = broker.run(group_past(broker.cluster, "g", r.RULES_4_1, 7 * 86_400_000, None))
+    assert [row.cause for row in past.removals] == [r.CAUSE_EXPLICIT], "t2, as old, was kept"
+    assert (broker.fetched, past.lacks_others) == ([0], False)
+    log.forget(T0 + 3_600_000, "t2")
+    past = broker.run(group_past(broker.cluster, "g", r.RULES_4_1, 7 * 86_400_000, None))
+    assert [row.cause for row in past.removals] == [said, said]
+    assert (past.lacks_others, len(broker.fetched)) == (said is None, 2 if said is None else 4)
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ _MOST = 40
 """Rows of a table in the text format; the rest is counted."""
 
 _LACKS_OTHERS = (
-    f"explain leaves out other groups, as their log partition has more than {OTHERS:,} records of "
-    "them; kgtool analyze has all that tells why an offset went."
+    f"explain leaves out other groups, as the log has more than {OTHERS:,} records of them, or "
+    "part of it can't be read; kgtool analyze has all that tells why an offset went."
 )
 
 RULES = {

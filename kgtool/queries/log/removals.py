@@ -6,20 +6,23 @@ Works for deleted groups too, as long as compaction has left their tombstones
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_topic
-from kgtool.client.ops import Operation
+from kgtool.client.ops import READING_SHARE, Operation, within
 from kgtool.errors import KgError
+from kgtool.model import TopicPartition
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.scan import SEARCHED_GROUPS, scan
 from kgtool.queries.log.seen_batches import SeenBatches
+from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.records import Record
 from kgtool.records.batch import Batch, RawRecord, batches_containing, read_records
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.audit import audit
+from kgtool.retention.audit import audit, judged_alone
 from kgtool.retention.doubts import INTERVAL_MS, Seen
 from kgtool.retention.groups import classic_snapshot
 from kgtool.retention.history import Entry, History, LiveOffset, read_entry
@@ -31,6 +34,8 @@ from kgtool.retention.written_by import Written
 
 OTHERS = 20_000
 """So many records of other groups are kept: what was removed with theirs tells of checks."""
+Judge = tuple[RuleSet | RulePhases, int, int]
+"""Rules, retention and check interval (ms)."""
 _IRRELEVANT = (4, 6, 7, 8, 9, 12, 13, 14, 15, 20, 21, 22)
 """Record types, like assignments, on which no expiry depends."""
 
@@ -39,8 +44,8 @@ class GroupPast(NamedTuple):
     """A group's removals in log order, and ``left``: the offsets without a tombstone.
 
     Those of a group that the coordinator does not know are orphans. ``begin_ms``: the log was read
-    from then on; None: all of it. ``lacks_others``: the log partition has more records of other
-    groups than are kept, which might explain what is unknown.
+    from then on; None: all of it. ``lacks_others``: records of other groups, which might
+    explain what is unknown, were not read: too many, or on a broker that does not answer.
     """
 
     removals: list[Removal]
@@ -67,18 +72,51 @@ def group_past(
     if info.error is not None:
         return info.error
     number = offsets_partition(group, len(info.leaders))
+    judge = rules, retention_ms, interval_ms
+    elsewhere, is_needed = None, False
     for since_ms in dict.fromkeys((begin_ms, None)):
         reader = GroupRecords([group], number, others=OTHERS)
         part = (yield from scan(cluster, {number: reader.feed}, since_ms))[number]
         if isinstance(part, KgError):
             return part
-        removed = reader.removals(rules, retention_ms, interval_ms, begin=part.begin)
-        own = [row for row in removed if row.group == group]
+        own = reader.own_removals(group, judge, part.begin, elsewhere)
+        if not (reader.lacks_others or is_needed) and any(row.cause is None for row in own):
+            is_needed = True
+            numbers = [each for each in info.leaders if each != number]
+            with suppress(KgError):
+                elsewhere = yield from within(_elsewhere(cluster, numbers, judge), READING_SHARE)
+            own = reader.own_removals(group, judge, part.begin, elsewhere)
         left = reader.left(rules, retention_ms)
-        past = GroupPast(own, left, part.before_ms, reader.lacks_others)
+        lacks_others = reader.lacks_others or (is_needed and elsewhere is None)
+        past = GroupPast(own, left, part.before_ms, lacks_others)
         if part.before_ms is None or all(row.cause is not None for row in own):
             break
     return past
+
+
+def _elsewhere(
+    cluster: Cluster, numbers: Sequence[int], judge: Judge
+) -> Operation[list[Removal] | None]:
+    """Return the removals in other log partitions, each judged alone; None: not all of them.
+
+    They tell of retentions and of checks; a large log is for ``kgtool analyze``.
+    """
+    ranges = yield from log_ranges(cluster, [TopicPartition(TOPIC, each) for each in numbers])
+    sizes = [
+        OTHERS + 1 if isinstance(log, KgError) else log.end.offset - log.start.offset
+        for log in ranges.values()
+    ]
+    if sum(sizes) > OTHERS:
+        return None
+    readers = {each: GroupRecords([], each, others=OTHERS) for each in numbers}
+    parts = yield from scan(cluster, {each: reader.feed for each, reader in readers.items()})
+    found: list[Removal] = []
+    for each, reader in readers.items():
+        part = parts[each]
+        if isinstance(part, KgError) or reader.lacks_others:
+            return None
+        found += reader.judged_alone(*judge, begin=part.begin)
+    return found
 
 
 class GroupRecords:
@@ -157,26 +195,50 @@ class GroupRecords:
         interval_ms: int = INTERVAL_MS,
         *,
         begin: int = 0,
+        elsewhere: Sequence[Removal] | None = None,
     ) -> list[Removal]:
         """Return what was removed of all groups kept, with causes as far as this tells.
 
         :param rules: as for ``group_past``.
 
         :param begin: the offset where the log, or what was read of it, begins.
+
+        :param elsewhere: the removals in all other partitions of the log; None: unknown.
         """
+        part = self._part(rules, begin, elsewhere)
+        return audit(self.entries(), rules, retention_ms, interval_ms, part)
+
+    def own_removals(
+        self, group: str, judge: Judge, begin: int, elsewhere: Sequence[Removal] | None
+    ) -> list[Removal]:
+        """Return ``removals`` of one group."""
+        found = self.removals(*judge, begin=begin, elsewhere=elsewhere)
+        return [row for row in found if row.group == group]
+
+    def judged_alone(
+        self, rules: RuleSet | RulePhases, retention_ms: int, interval_ms: int, *, begin: int
+    ) -> list[Removal]:
+        """Return what was removed, for ``elsewhere`` of another partition's ``removals``."""
+        part = self._part(rules, begin, ())
+        return judged_alone(self.entries(), rules, retention_ms, interval_ms, part)
+
+    def _part(
+        self, rules: RuleSet | RulePhases, begin: int, elsewhere: Sequence[Removal] | None
+    ) -> Part:
         first = 0 if self.first is None else self.first[0]
         own = {name[2:].decode("utf-8", "surrogateescape"): has for name, has in self._own.items()}
-        part = Part(
+        is_all = self._has_others and elsewhere is not None
+        return Part(
             is_headless=begin > 0,
             is_complete=self._batches.is_gapless and not first,
-            seen=Seen.PARTITION if self._has_others else Seen.GROUP,
-            lacks_others=self.lacks_others,
+            seen=Seen.LOG if is_all else Seen.PARTITION if self._has_others else Seen.GROUP,
+            lacks_others=not is_all,
+            elsewhere=elsewhere or (),
             own=own,
             older_until_ms=self._batches.older_until_ms(rules)
             if isinstance(rules, RuleSet)
             else None,
         )
-        return audit(self.entries(), rules, retention_ms, interval_ms, part)
 
     def left(self, rules: RuleSet | RulePhases, retention_ms: int) -> list[LiveOffset]:
         """Return what the groups asked for have that was not removed."""
