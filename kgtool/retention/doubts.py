@@ -7,7 +7,7 @@ Scala coordinator checks all groups of a broker at one fixed rate
 (``GroupMetadataManager.startup``), so its removals have one phase, to some milliseconds; and a
 rebalance ends with a new generation, mostly after ``group.initial.rebalance.delay.ms``, 3 s.
 
-Likewise the topics that a static member came back without go after a load (``Group.until_load``),
+Likewise the topics that a static member came back without go after a load (``Group.is_by_load``),
 by any broker. The new coordinator's checks have no such phase, so that nothing tells them apart.
 
 The Scala coordinator's check goes through all groups of the broker at once
@@ -57,13 +57,18 @@ _SHORTEST_MS = 60_000
 """The shortest retention: offsets.retention.minutes is at least 1."""
 
 
+def slack_ms(interval_ms: int) -> int:
+    """What a check itself takes, at most, between two that are ``interval_ms`` apart."""
+    return max(1000, interval_ms // 100)
+
+
 def grace_ms(interval_ms: int) -> int:
     """How long after the due time a removal may come.
 
     One interval, and the little by which checks drift: the new coordinator starts the next one an
     interval after the last one *ended*.
     """
-    return interval_ms + max(1000, interval_ms // 100)
+    return interval_ms + slack_ms(interval_ms)
 
 
 def explained_until_ms(interval_ms: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
+from kgtool.retention import rules as r
 from tests.analysis import writer
+from tests.analysis.test_lives import write
 from tests.analysis.writer import TRANSACTIONAL, Raw
+from tests.retention.logs import Log
 from tests.support.tables import dicts
 
 NOW_MS = 1_795_265_000_000
@@ -77,3 +81,49 @@ def test_groups_that_may_be_others_than_the_input_shows(tmp_path: Path) -> None:
     told = analysis(tmp_path, "4.1", missing_data.NEW_GROUPS)
     assert [row["expires_at_ms"] for row in dicts(told, "live")] == [None]
     assert late(told) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "late_ms", "goes"),
+    [
+        # By the group's date: R and an interval, and what a check takes, after it became Empty.
+        (r.RULES_3_2, 66_500, False),
+        (r.RULES_3_2, 67_000, True),
+        # A restart may have lost that date, or not: then the commit counts, 0.9 s older.
+        (r.RULES_2_5, 66_500, False),
+        (r.RULES_2_5, 67_000, True),
+    ],
+)
+def test_what_is_overdue_is_so_by_both_dates(
+    tmp_path: Path, rules: r.RuleSet, late_ms: int, goes: bool
+) -> None:
+    """T3: of an Empty group on 2.3.0 to 2.6.0 either date may hold."""
+    log = Log()
+    log.commit(NOW_MS)
+    log.classic(NOW_MS + 900, [], cst=NOW_MS + 900)
+    found = emptied(tmp_path, log, rules, NOW_MS + late_ms)
+    assert bool(late(found)) is goes
+
+
+def test_the_next_expiry_of_a_group_is_unknown_where_one_of_its_offsets_is(tmp_path: Path) -> None:
+    """T3: the offset whose date a restart decides may be the next that goes."""
+    log = Log()
+    log.commit(NOW_MS, partition=0)
+    log.commit(NOW_MS + 8_900, partition=1)
+    log.classic(NOW_MS + 9_000, [], cst=NOW_MS + 9_000)
+    for rules, dates, following in [
+        (r.RULES_2_5, [None, NOW_MS + 68_900], None),
+        (r.RULES_2_6, [NOW_MS + 69_000] * 2, NOW_MS + 69_000),
+    ]:
+        found = emptied(tmp_path / str(rules.forgets_date_on_load), log, rules, NOW_MS + 10_000)
+        assert [row["expires_at_ms"] for row in dicts(found, "live")] == dates
+        assert [row["next_expiry_ms"] for row in dicts(found, "groups")] == [following]
+
+
+def emptied(folder: Path, log: Log, rules: r.RuleSet, as_of_ms: int) -> Analysis:
+    """The analysis of a log by exactly these rules, with a retention of a minute."""
+    folder.mkdir(exist_ok=True)
+    write(folder / "__consumer_offsets-0", log.entries, 0, random.Random(1))
+    basis = broker_settings.settings_from(None, "auto", 60_000, 5_000)
+    basis = basis._replace(rules=rules, rules_given=True)
+    return Analysis(LocalEngine(1), find_inputs([str(folder)]).files, basis, as_of_ms)

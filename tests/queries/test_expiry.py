@@ -19,9 +19,12 @@ from kgtool.retention import rules as r
 from kgtool.retention.history import History
 from kgtool.retention.rules import RULE_SETS
 from tests.queries.offsets_log import FakeBroker, RawLog, described, member
+from tests.retention import unseen_loads
 from tests.retention.lives import Life
 
 R = 3_600_000
+FREE = r.GroupSnapshot()
+SLACK = 6_000  # a hundredth of the interval
 I = 600_000  # noqa: E741 - the name that the notes have for it
 T = 1_700_000_000_000
 P = TopicPartition("t1", 0)
@@ -62,9 +65,20 @@ def test_it_says_what_a_replay_of_the_whole_log_says(
     asked, expected, topologies = _questions(history)
     broker = FakeBroker(log, name, retention_minutes=str(60 * retention_h), topologies=topologies)
     found = ask(broker, *asked, now_ms=now_ms)
-    assert found.errors == []
+    brokers = [each.broker for each in found.groups.values() if each.broker is not None]
+    told = unseen_loads.told(log.entries, brokers[0].rules, retention_h * R, slack_ms=SLACK)
+    # Those with members are not static ones here, so that no load changes their topics.
+    told = {k: v for k, v in told.items() if (history.snapshot(k.group) or FREE).state == "Empty"}
+    unsure = {key.group for key, (rule, _) in told.items() if rule is None}
+    assert {error.target.group for error in found.errors} == unsure & {k.group for k in expected}
     for key, live in expected.items():
         got = found.groups[key.group].offsets[TopicPartition(key.topic, key.partition)]
+        if told.get(key) == unseen_loads.DUE:
+            assert got.expires_at_ms is not None and got.expires_at_ms <= now_ms
+            continue
+        if told.get(key) not in (None, (live.verdict.rule, live.expires_at_ms)):
+            assert (got.rule, got.expires_at_ms) == told[key]
+            continue
         assert got.rule == live.verdict.rule, key
         due = live.expires_at_ms
         if due is None or due >= now_ms:
@@ -266,6 +280,54 @@ def test_a_log_that_does_not_have_it_is_said_so() -> None:
     found = ask(FakeBroker(RawLog()), QUESTIONS[0])
     (error,) = found.errors
     assert (error.name, error.target.group) == ("INCOMPLETE_LOG", "simple")
+
+
+@pytest.mark.parametrize(("before_ms", "is_told"), [(5_900, True), (6_100, False)])
+@pytest.mark.parametrize("version", ["2.1", "2.4"])  # FakeBroker's are 2.3 and 2.4 to 2.5
+def test_a_date_that_a_restart_may_have_lost_is_not_told(
+    version: str, before_ms: int, is_told: bool
+) -> None:
+    """T3 where no log shows the load: the restart of a single broker (seen on 2.4.1, live).
+
+    Siblings: dates that a check takes for one (a hundredth of its interval); both in the past; the
+    same by the analysis (``test_one_history``).
+    """
+    log = RawLog()
+    log.commit(T - 1000 - before_ms, "t1")
+    log.classic(T - 1000, [], cst=T - 1000)
+    question = Question(described("g", r.GroupSnapshot("classic", "Empty", "consumer")), {P: False})
+    found = ask(FakeBroker(log, version), question)
+    answer = found.groups["g"].offsets[P]
+    if is_told:
+        assert (found.errors, answer[1:3]) == ([], (T - 1000 - before_ms + R, "commit"))
+        return
+    assert answer == Expiry(T - 1000 - before_ms)
+    (error,) = found.errors
+    assert (error.name, error.target.group) == ("UNSEEN_RESTART", "g")
+    assert error.message == (
+        "When 1 offset of group g may expire is unknown: from 2023-11-14T23:13:12Z on if its "
+        "broker has restarted since the group changed, else from 2023-11-14T23:13:19Z on."
+    )
+
+
+def test_topics_that_a_restart_decides_are_not_told() -> None:
+    """A static member came back with other topics (KIP-345), and the restart of a single broker
+    would make the coordinator take them. Siblings: a topic that it brought, one that it lacks."""
+    log = RawLog()
+    for topic in ("t1", "t2", "t3"):
+        log.commit(T - 2000, topic)
+    log.classic(T - 1500, [["t1", "t2"]], cst=T - 1500)
+    log.classic(T - 1000, [["t2", "t3"]], cst=T - 1500)
+    group = described("g", r.GroupSnapshot("classic", "Stable", "consumer", None, frozenset()))
+    back = member(["t2", "t3"])._replace(instance_id="i")
+    topics = [TopicPartition(topic, 0) for topic in ("t1", "t2", "t3")]
+    found = ask(
+        FakeBroker(log, "4.1"),
+        Question(group._replace(members=(back,)), dict.fromkeys(topics, False)),
+    )
+    rules = [found.groups["g"].offsets[topic].rule for topic in topics]
+    assert rules == [None, "subscribed", None]
+    assert "When 2 offsets of group g may expire is unknown" in found.errors[0].message
 
 
 def test_a_log_that_can_not_be_decoded_is_named() -> None:

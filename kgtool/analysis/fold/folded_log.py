@@ -179,14 +179,27 @@ class FoldedLog:
                 self.partition, self.log, plan._replace(rules=rules, hold_ms=(start, until))
             )
 
-    def verdicts(self, rows: Ints, state: Ints) -> Verdicts:
-        """The verdicts on what is stored at rows of ``history``, in these group states."""
+    def verdicts(self, rows: Ints, state: Ints, *, loaded: bool = False) -> Verdicts:
+        """The verdicts on what is stored at rows of ``history``, in these group states.
+
+        :param loaded: what they are if a load came that the log does not show
+            (``unseen_loads.after_load``).
+        """
         plan, past, states = self.plan, self.history, self.states
         stored, commits = past.stored[rows], self.log.offsets
-        topic = states.topic_protection(state, self.log.keys.topic[past.key[rows]])
+        topics, group = self.log.keys.topic[past.key[rows]], states.groups.at(state)
+        topic = states.topic_protection(state, topics)
+        if loaded:
+            # As ``unseen_loads.after_load``.
+            by_load = states.is_by_load(state, topics)
+            free = by_load & group.reads & ~topic.subscribed
+            topic = topic._replace(subscribed=np.where(by_load, free, topic.subscribed))
+            group = group._replace(reads=group.reads | by_load)
+            if plan.rules.forgets_date_on_load is True:
+                group = group._replace(since_ms=np.full_like(group.since_ms, NONE))
         times = commits.commit_ms[stored], commits.expire_ms[stored]
         offset = rc.Offset(*times, topic.subscribed, past.pending[rows])
-        due, rule = plan.wrote.verdict(plan.rules, states.groups.at(state), offset)
+        due, rule = plan.wrote.verdict(plan.rules, group, offset)
         expires = np.maximum(due, past.stored_ms[rows])
         if not plan.rules.fixed_at_commit:
             dated = states.ints("dated_before_ms")[state]

@@ -13,6 +13,7 @@ from kgtool.records.types import GROUP_TYPES
 from kgtool.retention import rules as retention
 from kgtool.retention.groups import TYPE_OF_RECORD, Group, GroupDetail
 from kgtool.retention.rules import RuleSet
+from kgtool.retention.unseen_loads import Topics
 
 LOAD = -1
 """The key type of a load, which is no record."""
@@ -43,7 +44,7 @@ class GroupState(NamedTuple):
     protocol_type: str = ""
     generation: int | None = None
     state_since_ms: int | None = None
-    topics: frozenset[str] | None = frozenset()
+    topics: Topics = frozenset()
     judged_since_ms: int | None = None
     """Since when only time protects the offsets of all other topics."""
     dated_before_ms: int | None = None
@@ -55,8 +56,8 @@ class GroupState(NamedTuple):
     converted_at_once: bool | None = None
     """... and whether this one begins in the same write."""
     members: int = 0
-    until_load: frozenset[str] = frozenset()
-    """Those of ``topics`` that a load would end."""
+    loads: frozenset[Topics] = frozenset()
+    """Of ``Group``."""
 
 
 class GroupLife(Group):
@@ -153,7 +154,7 @@ class GroupLife(Group):
             *self.dated,
             *self.converted,
             self.member_count,
-            self.until_load,
+            self.loads,
         )
         if last == self.last and not event.tombstone:
             return None

@@ -33,9 +33,14 @@ def limitations(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
     for file in files:
         if file.missing:
             incomplete.setdefault(file.format, []).append(file)
-    if not incomplete:
-        return []
     sentences = []
+    if rules.forgets_date_on_load is True:
+        sentences.append(
+            "These brokers forget since when a group is Empty when they restart, and no log shows "
+            "the restart of a single broker: where that decides, rule and date are null."
+        )
+    if not incomplete:
+        return sentences
     for name, some in incomplete.items():
         paths = listed([file.path.rpartition("/")[2] for file in some], 3, " and {} more")
         words = "; ".join(missing_data.words(some[0].missing))

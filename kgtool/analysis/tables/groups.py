@@ -8,7 +8,7 @@ import numpy as np
 
 from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, decode_texts, extreme
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs, decode_texts, extreme
 from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.removals import EXPIRED, Removals
@@ -37,8 +37,10 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
         bool(missing & missing_data.TIMES),
         missing_data.TIMES | missing_data.COMMIT_TIMES,
     )
-    due = np.where(found.verdicts.expires_ms == NONE, 2**63 - 1, found.verdicts.expires_ms)
+    due = np.where(found.verdicts.expires_ms == NONE, MAX, found.verdicts.expires_ms)
     next_ms = extreme(size, found.group, due, least=True)
+    # One that can't be told may be the next.
+    next_ms[found.group[found.verdicts.rule == -1]] = NONE
     hidden = np.full(size, NONE)
     columns = {
         "group": log.groups,
@@ -55,7 +57,7 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
         "live_offsets": np.bincount(found.group, minlength=size),
         "live_topics": topic_counts(folded, found.group, found.key),
         "expired_offsets": hidden if missing & missing_data.BLIND else expired,
-        "next_expiry_ms": np.where(next_ms == 2**63 - 1, NONE, next_ms),
+        "next_expiry_ms": np.where(next_ms == MAX, NONE, next_ms),
         "bytes": _bytes(folded, found),
         "log_partition": np.full(size, NONE if folded.partition < 0 else folded.partition),
     }

@@ -12,6 +12,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, decode_texts
 from kgtool.analysis.fold.folded_log import FoldedLog, Verdicts
 from kgtool.retention import rules as r
+from kgtool.retention.doubts import slack_ms
 
 EXTRA: schema.Schema = (("log_partition", "int"), ("bytes", "bigint"))
 
@@ -39,13 +40,31 @@ def find_live(folded: FoldedLog) -> LiveOffsets:
     group = folded.log.keys.group[key]
     state = folded.states.latest[group]
     held = folded.states.topic_protection(state, folded.log.keys.topic[key]).subscribed
-    rule, due, expires = folded.verdicts(rows, state)
+    told, by_load = _told(folded, rows, state)
+    rule, due, expires = told
     offsets = folded.log.offsets
     times = {"commit_ms": offsets.commit_ms[stored], "expire_ms": offsets.expire_ms[stored]}
-    hidden = folded.unknown.rule(group, state, expires, held, **times)
-    told = ((-1, rule), (NONE, due), (NONE, expires))
-    masked = (np.where(hidden, none, values) for none, values in told)
+    hidden = by_load | folded.unknown.rule(group, state, expires, held, **times)
+    masked = (np.where(hidden, *each) for each in ((-1, rule), (NONE, due), (NONE, expires)))
     return LiveOffsets(key, group, stored, state, past.pending[rows], held, Verdicts(*masked))
+
+
+def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:
+    """The verdicts, and where none can be told, as a load that no log shows decides.
+
+    As ``unseen_loads.one_date`` has it.
+    """
+    found = folded.verdicts(rows, state)
+    if not (folded.states.has_loads or folded.plan.rules.forgets_date_on_load is True):
+        return found, np.zeros(len(rows), dtype=np.bool_)
+    other = folded.verdicts(rows, state, loaded=True)
+    a, b = found.expires_ms, other.expires_ms
+    never, past = (a == NONE) | (b == NONE), np.maximum(a, b) <= folded.plan.end_ms
+    apart = np.abs(a.astype(np.float64) - b) > slack_ms(folded.plan.interval_ms)
+    second = ~never & np.where(past, b > a, b < a)
+    columns = zip(found, other, strict=True)
+    told = Verdicts(*(np.where(second, theirs, ours) for ours, theirs in columns))
+    return told, np.where(never, a != b, apart & ~past)
 
 
 def table(folded: FoldedLog, found: LiveOffsets) -> Any:
@@ -54,7 +73,8 @@ def table(folded: FoldedLog, found: LiveOffsets) -> Any:
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(folded.plan.rules, states.groups.at(state))
     subscribed = np.where(seen.known, rc.subscribed(seen, found.held), rc.UNKNOWN)
-    subscribed = unknown.subscribed(found.group, seen, subscribed)
+    by_load = states.is_by_load(state, log.keys.topic[found.key])
+    subscribed = unknown.subscribed(found.group, seen, np.where(by_load, rc.UNKNOWN, subscribed))
     kinds = (np.where(seen.known, code, -1) for code in (seen.type, seen.state))
     group_type, group_state = unknown.kinds(found.group, *kinds)
     since = np.where(seen.known, unknown.since_ms(found.group, state), NONE)

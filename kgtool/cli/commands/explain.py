@@ -157,6 +157,7 @@ def _row(found: Explanation, connection: FixConnection, following: list[str]) ->
     """Return the row of the machine formats; None where unknown."""
     group, broker, past = found.description, found.broker, found.past
     times = [e.expires_at_ms for e in found.expiries.values() if e.expires_at_ms is not None]
+    is_known = all(e.rule is not None for e in found.expiries.values())
     return {
         "group": group.group,
         "findings": [finding_row(finding, connection) for finding in found.findings],
@@ -194,7 +195,7 @@ def _row(found: Explanation, connection: FixConnection, following: list[str]) ->
         "retention_ms": broker.retention_ms if broker else None,
         "check_interval_ms": broker.interval_ms if broker else None,
         "rules": broker.rules.name if broker else None,
-        "next_expires_at_ms": min(times, default=None),
+        "next_expires_at_ms": min(times, default=None) if is_known else None,
         "removals": [build_row(item, EXPLAIN_REMOVAL) for item in past.removals] if past else None,
         "removals_since_ms": past.begin_ms if past else None,
         "missing_acls": [acl._asdict() for acl in found.missing],

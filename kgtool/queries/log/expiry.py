@@ -12,7 +12,7 @@ What is unknown has no ``rule``, and an error with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.client import denied
@@ -29,6 +29,8 @@ from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
+from kgtool.retention.unseen_loads import one_date
+from kgtool.text import counted, moment
 
 SLACK_MS = 3_600_000
 """How much earlier reading begins: clocks differ, and a check may be late."""
@@ -197,6 +199,8 @@ class _Group:
         self._before_ms: int | None = None
         self._shared = shared
         self._known: dict[TopicPartition, Expiry] = {}
+        self.by_load: list[tuple[r.Verdict, r.Verdict]] = []
+        """Two verdicts each: with and without a load that no log shows."""
 
     @property
     def rules(self) -> r.RuleSet:
@@ -208,6 +212,7 @@ class _Group:
         self.log, self._before_ms = stretch
         self.is_whole = self._before_ms is None
         self._known.clear()
+        self.by_load.clear()
 
     def needs_log(self) -> bool:
         """Whether something depends on a part of the log that was not read yet."""
@@ -278,27 +283,35 @@ class _Group:
         committed = self._commit(partition)
         if committed is None and self._is_deleted(partition):
             return None  # a transaction from before this stretch may have brought it back
-        said = verdict(
-            self.broker.rules,
-            state.snapshot,
-            committed or CommittedOffset(0),
-            partition.topic,
-            self.broker.retention_ms or 0,
-            self.question.pending[partition],
-        )
+        offset, is_pending = committed or CommittedOffset(0), self.question.pending[partition]
+        rest = (offset, partition.topic, self.broker.retention_ms or 0, is_pending)
+        said = verdict(self.broker.rules, state.snapshot, *rest)
         if said.rule != r.RULE_SUBSCRIBED and state.may_subscribe_more:
             return None
-        if said.expires_at_ms is None:
-            at = None if committed is None else committed.commit_timestamp_ms
-            return Expiry(at, None, said.rule)
-        if committed is None or (self.broker.retention_ms is None and said.rule != r.RULE_EXPLICIT):
+        if committed is None and said.expires_at_ms is not None:
             return None
+        at = None if committed is None else committed.commit_timestamp_ms
+        said = self._from_now_on(partition, said)
+        loaded = state.after_load(self.broker.rules, partition.topic)
+        if loaded is not state.snapshot:
+            other = self._from_now_on(partition, verdict(self.broker.rules, loaded, *rest))
+            told = one_date(said, other, self._shared.now_ms, self.broker.interval_ms or 0)
+            if told is None:
+                self.by_load.append((other, said))
+                return Expiry(at)
+            said = told
+        has_date = said.expires_at_ms is not None
+        if has_date and self.broker.retention_ms is None and said.rule != r.RULE_EXPLICIT:
+            return None
+        return Expiry(at, *said)
+
+    def _from_now_on(self, partition: TopicPartition, said: r.Verdict) -> r.Verdict:
+        """The verdict; what is overdue became due when its protection ended, if that is later."""
         due_ms, now_ms = said.expires_at_ms, self._shared.now_ms
-        if due_ms < now_ms and self.log is not None:
-            # Overdue, or its protection has just ended: then that is when it became due.
-            free_ms = self.log.free_since_ms(self.name, partition)
-            due_ms = max(due_ms, min(free_ms, now_ms))
-        return Expiry(committed.commit_timestamp_ms, due_ms, said.rule)
+        if due_ms is None or due_ms >= now_ms or self.log is None:
+            return said
+        free_ms = self.log.free_since_ms(self.name, partition)
+        return said._replace(expires_at_ms=max(due_ms, min(free_ms, now_ms)))
 
 
 class _Search:
@@ -348,11 +361,36 @@ class _Search:
         for group in unknown:
             broker = group.broker
             if broker is not None and broker.error is None and group.name not in self._failed:
-                error = KgError(
-                    f"{TOPIC} lacks what is needed to say when the offsets of group "
-                    f"{group.name} expire.",
-                    hint="Ask again: it may have changed while it was read.",
-                )
-                error.name = "INCOMPLETE_LOG"
+                error = _by_load(group, self.shared.now_ms) if group.by_load else _incomplete(group)
                 errors.append(ItemError.of(error, Target(group=group.name)))
         return Expiries(answers, list(dict.fromkeys(errors)))
+
+
+def _incomplete(group: _Group) -> KgError:
+    error = KgError(
+        f"{TOPIC} lacks what is needed to say when the offsets of group {group.name} expire.",
+        hint="Ask again: it may have changed while it was read.",
+    )
+    error.name = "INCOMPLETE_LOG"
+    return error
+
+
+def _by_load(group: _Group, now_ms: int) -> KgError:
+    """Say the two dates: a restart that no log shows decides (``unseen_loads``)."""
+    restarted, not_restarted = zip(*group.by_load, strict=True)
+    count = counted(len(restarted), "offset")
+    error = KgError(
+        f"When {count} of group {group.name} may expire is unknown: "
+        f"{_earliest(restarted, now_ms)} if its broker has restarted since the group changed, else "
+        f"{_earliest(not_restarted, now_ms)}.",
+        hint="No log shows the restart of a single broker.",
+    )
+    error.name = "UNSEEN_RESTART"
+    return error
+
+
+def _earliest(verdicts: Iterable[r.Verdict], now_ms: int) -> str:
+    times = [each.expires_at_ms for each in verdicts if each.expires_at_ms is not None]
+    if not times:
+        return "never"
+    return "at the next check" if min(times) <= now_ms else f"from {moment(min(times))} on"

@@ -1,0 +1,58 @@
+"""What can be told of an offset although its coordinator may have restarted without a trace.
+
+A log shows by a new leader epoch that a coordinator has loaded the partition. The restart of a
+single broker leaves the epoch as it is, and two things are decided by it: since when a group is
+Empty is lost (``RuleSet.forgets_date_on_load``), and a group takes the topics that a static member
+came back with (``groups.Group``). So there are two verdicts, of which either may hold; what is told
+is where they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kgtool.retention import rules as r
+from kgtool.retention.doubts import slack_ms
+from kgtool.retention.rules import GroupSnapshot, RuleSet, Verdict
+
+Topics = frozenset[str] | None
+"""Subscribed ones; None: they can't be read, and all offsets are protected."""
+
+
+def is_by_load(topics: Topics, loads: Collection[Topics], topic: str) -> bool:
+    """Whether some of ``loads`` protect a topic and ``topics`` don't, or vice versa."""
+    now = topics is None or topic in topics
+    return any((each is None or topic in each) != now for each in loads)
+
+
+def after_load(
+    rules: RuleSet, group: GroupSnapshot, topic: str, *, is_unsure: bool
+) -> GroupSnapshot:
+    """The group as its coordinator has it if it has loaded the partition without a trace.
+
+    The restart of a single broker leaves the leader epoch as it is, so no log shows it.
+
+    :param is_unsure: whether a load decides if the topic protects (``groups.Group.is_by_load``).
+    """
+    if is_unsure:
+        held = group.subscribed_topics
+        protects = held is None or topic in held
+        return group._replace(subscribed_topics=frozenset(() if protects else (topic,)))
+    dated = group.state == r.STATE_EMPTY and group.state_since_ms is not None
+    forgets = dated and rules.forgets_date_on_load is True
+    return group._replace(state_since_ms=None) if forgets else group
+
+
+def one_date(a: Verdict, b: Verdict, now_ms: int, interval_ms: int) -> Verdict | None:
+    """What can be told if either of two verdicts holds; None: too far apart.
+
+    The earlier of two dates that a check may take for one; of two that are past, the later: what
+    is due by both is due.
+    """
+    at_a, at_b = a.expires_at_ms, b.expires_at_ms
+    if at_a is None or at_b is None:
+        return a if at_a == at_b else None
+    if max(at_a, at_b) <= now_ms:
+        return a if at_a >= at_b else b
+    earlier = a if at_a <= at_b else b
+    return earlier if abs(at_a - at_b) <= slack_ms(interval_ms) else None
