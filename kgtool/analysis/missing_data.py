@@ -50,6 +50,10 @@ BLIND: Final = GROUPS | STATE_TIMES | SUBSCRIPTIONS | COMMIT_TIMES | TIMES
 """Without one of these no cause of a removal can be told."""
 
 
+HOLE: Final = GROUPS | NEW_GROUPS | STATE_TIMES | SUBSCRIPTIONS | COMMIT_TIMES | TRANSACTIONS
+"""What a log partition of which the middle is missing can't tell."""
+
+
 def words(missing: int) -> list[str]:
     """What is missing, in words; the parts of what is missing as a whole are left out."""
     if missing & GROUPS:

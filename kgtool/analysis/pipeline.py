@@ -22,7 +22,7 @@ from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
 from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile
-from kgtool.analysis.input.resolve_inputs import begins_late, may_overlap
+from kgtool.analysis.input.resolve_inputs import begins_late, find_holes, may_overlap
 from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import damaged_files, quality, sentence
 from kgtool.analysis.words import when
@@ -214,12 +214,18 @@ class Analysis:
             log_partitions=self.log_partitions,
             older_rules=basis.older_rules,
             hold_ms=(basis.rule_changes[-1][0] if basis.rule_changes else NONE, MAX),
+            holes=frozenset(self.holes),
         )
 
     @cached_property
     def begins_late(self) -> dict[int, int]:
         """The first offset read of each log partition that begins before the inputs."""
         return begins_late(self.files, self._read, self.basis.log_starts, self._earlier_heads)
+
+    @cached_property
+    def holes(self) -> dict[int, tuple[int, int]]:
+        """The first offsets, from and to, that no input has in the middle of log partitions."""
+        return find_holes(self._read)
 
     @property
     def log_partitions(self) -> int:
@@ -235,8 +241,8 @@ class Analysis:
     @property
     def _asks_listing(self) -> bool:
         """Whether cluster.json's groups, as of when it was written, tell what records don't."""
-        lacks = self.begins_late or self.missing & (missing_data.GROUPS | missing_data.NEW_GROUPS)
-        return bool(lacks) and self.as_of_ms is None
+        lacks = self.missing & (missing_data.GROUPS | missing_data.NEW_GROUPS)
+        return bool(lacks or self.begins_late or self.holes) and self.as_of_ms is None
 
     def names(self) -> list[str]:
         """The tables that these options give."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis import schema
+from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.decode.job_progress import ReadCounters
 from kgtool.analysis.decode.rows import DecodeOptions
@@ -87,6 +87,8 @@ class FoldPlan(NamedTuple):
     """From when until when ``rules`` hold."""
     checks_ms: Spans = ()
     """``doubts.certain_checks`` of all log partitions."""
+    holes: frozenset[int] = frozenset()
+    """Log partitions of which the middle is missing."""
     doubtful_ages_ms: tuple[int, ...] = ()
     """Ages at which so many offsets were removed before their time that the brokers' retention may
     have been that."""
@@ -109,7 +111,9 @@ class FoldedLog:
 
     def __init__(self, partition: int, kinds: Kinds | Log, plan: FoldPlan) -> None:
         self.partition, self.plan = partition, plan
-        self.log = kinds if isinstance(kinds, Log) else Log(kinds, overlapping=plan.overlapping)
+        lost = missing_data.HOLE if partition in plan.holes else 0
+        overlapping = plan.overlapping
+        self.log = kinds if isinstance(kinds, Log) else Log(kinds, lost, overlapping=overlapping)
         self.states = GroupStates(self.log, plan.rules)
 
     @cached_property

@@ -134,12 +134,14 @@ class Markers(NamedTuple):
 class Log:
     """The decoded records of one partition, which come in any order."""
 
-    def __init__(self, kinds: Kinds, *, overlapping: bool) -> None:
+    def __init__(self, kinds: Kinds, lost: int = 0, *, overlapping: bool) -> None:
         """Take the tables out of ``kinds``, which frees them.
+
+        :param lost: ``missing_data`` bits, besides those of the inputs.
 
         :param overlapping: whether the same record may be there more than once.
         """
-        self._overlapping = overlapping
+        self._overlapping, self._lost = overlapping, lost
         self.notes = _rows(kinds, schema.KIND_QUALITY)
         self.counts = _rows(kinds, schema.KIND_COUNT)
         self.epochs = _rows(kinds, schema.KIND_EPOCH)
@@ -202,7 +204,7 @@ class Log:
     @cached_property
     def missing(self) -> int:
         """``missing_data`` bits of this partition's inputs."""
-        missing = 0
+        missing = self._lost
         for bits in pc.unique(self.notes["missing"]).to_pylist():
             missing |= bits or 0
         return missing

@@ -79,6 +79,17 @@ def late_note(first: Mapping[int, int]) -> str | None:
     )
 
 
+def hole_note(holes: Mapping[int, tuple[int, int]]) -> str | None:
+    """The sentence about log partitions of which the middle is missing."""
+    if not holes:
+        return None
+    some = [f"{a:,}–{b:,} of log partition {number}" for number, (a, b) in sorted(holes.items())]
+    return (
+        f"No input contains offsets {listed(some, 3, ' and {} more')}: groups there have no state, "
+        "offsets no date (and newer ones may be missing), removals no cause."
+    )
+
+
 def older_note(until_ms: Mapping[int, int], rules: RuleSet) -> str | None:
     """The sentence about records of brokers with other rules, by log partition."""
     if not until_ms:

@@ -117,6 +117,31 @@ def may_overlap(files: Sequence[InputFile]) -> bool:
     return any(len(some) > 1 for some in folders.values())
 
 
+def find_holes(read: Any) -> dict[int, tuple[int, int]]:
+    """The first offsets, from and to, that are missing in the middle of each log partition.
+
+    The log cleaner leaves gaps, too, but none before it has removed what was replaced: so a gap
+    is a hole where up to there nothing else is missing, and the next file lacks nothing either.
+
+    :param read: the notes of what was read.
+    """
+    ends = [("first_offset", "min"), ("last_offset", "max"), ("records", "sum")]
+    files = read.group_by(["partition", "path"]).aggregate(ends)
+    names = ("partition", "first_offset_min", "last_offset_max", "records_sum")
+    rows = zip(*(files[name].to_pylist() for name in names), strict=True)
+    found: dict[int, tuple[int, int]] = {}
+    cleaned, behind = set[int](), dict[int, int]()
+    for number, first, last, records in sorted(row for row in rows if row[1] is not None):
+        is_gap = first > behind.setdefault(number, 0)
+        is_behind_some = behind[number] > 0
+        if is_gap and is_behind_some and number not in cleaned and records == last - first + 1:
+            found.setdefault(number, (behind[number], first - 1))
+        if is_gap or records < last - first + 1:
+            cleaned.add(number)
+        behind[number] = max(behind[number], last + 1)
+    return found
+
+
 def begins_late(
     files: Iterable[InputFile], read: Any, starts: Mapping[int, int], earlier: Container[int]
 ) -> dict[int, int]:

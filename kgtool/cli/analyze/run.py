@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgtool.analysis.input.limitations import check_conditions, late_note
+from kgtool.analysis.input.limitations import check_conditions, hole_note, late_note
 from kgtool.changes.cleanup.plan import make_header
 from kgtool.changes.cleanup.plan_file import CleanupPlan, LeftOut, PlanItem, write
 from kgtool.cli.analyze.fail_on import LOSSES
@@ -230,6 +230,8 @@ def _write_outputs(
     output.done += 1
     for file in damaged:
         output.failed(_failure(sentence(file)))
+    if (lacking := hole_note(analysis.holes)) is not None:
+        output.failed(_failure(lacking))
     _warn_early(output, analysis)
     if options.table:
         put_table(analysis, options.table, output, options.group)
