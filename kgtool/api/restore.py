@@ -232,9 +232,11 @@ class RestoreMethods(AdminConnection):
         :param at_ms: what stood at that time instead, also where it was overwritten since.
         :param source: an export, or segments of the log, instead of the living one.
         :raises UsageError: ``at_ms`` is before the log begins.
+        :raises ConfigError: ``source`` is another cluster's (``force`` takes it), or is no log.
         :raises KgError: the log can't be read, or has no trace of a group (``NO_TRACE``).
         """
         from kgtool.changes.restore.decide import RestorePolicy
+        from kgtool.changes.restore.from_journal import check_cluster
         from kgtool.changes.restore.recover import (
             RecoverOffsets,
             check_moment,
@@ -249,7 +251,11 @@ class RestoreMethods(AdminConnection):
             if source is None:
                 found = session.run(read_living(session.cluster, names, at_ms))
             else:
-                found = dict(LogFiles(Path(source)).read(names, at_ms))
+                files = LogFiles(Path(source))
+                if files.cluster_id is not None and not force:
+                    session.connect()
+                    check_cluster(files.path, files.cluster_id, session.cluster_id)
+                found = dict(files.read(names, at_ms))
             gone = known_groups(found)
             check_moment(gone, at_ms)
             desired = desired_groups(gone, lambda _: True, any_left=at_ms is not None)

@@ -17,6 +17,7 @@ from kgtool.api.group_admin import GroupAdmin
 from kgtool.client.cluster import find_coordinators
 from kgtool.client.ops import call as send
 from kgtool.config import Settings, parse_bootstrap
+from kgtool.errors import KgError
 from kgtool.net.session import Session
 from kgtool.protocol.api import offset_commit
 from kgtool.sandbox.cluster import Sandbox
@@ -371,6 +372,13 @@ def test_the_python_api(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with GroupAdmin(here.at) as admin:
         (planned,) = admin.recover([group], dry_run=True)
         assert [row.status for row in planned.rows] == ["would-restore"]
+        # Was: another cluster's log was restored from; the command refused it.
+        others = tmp_path / "others"
+        (others / "__consumer_offsets-0").mkdir(parents=True)
+        (others / "__consumer_offsets-0" / f"{0:020}.log").touch()
+        (others / "cluster.json").write_text('{"cluster_id": "AnotherClusterXXXXXXXX"}')
+        with pytest.raises(KgError, match="about the cluster AnotherClusterXXXXXXXX"):
+            admin.recover([group], source=others)
         (done,) = admin.recover([group])
         assert [row.status for row in done.rows] == ["restored"]
         assert here.offsets(group) == before

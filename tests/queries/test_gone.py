@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.errors import KgError
+from kgtool.errors import ConfigError, KgError
 from kgtool.protocol import codes
 from kgtool.queries.log.gone import GoneGroup, GoneOffset, LogFiles, find_gone, read_gone
 from kgtool.queries.log.removals import GroupRecords
@@ -162,6 +162,59 @@ def test_files_are_read_as_the_living_log(tmp_path: Path) -> None:
     found = LogFiles(tmp_path).read(groups)
     both = {(g, *at): one for g, gone in found.items() for at, one in gone.offsets.items()}
     assert both == found_in(log, groups, RULES_4_1)
+
+
+def export(folder: Path, *numbers: int, cluster: str | None = "a") -> Path:
+    """An export with an empty segment of each of these partitions."""
+    for number in numbers:
+        (folder / "segments" / f"__consumer_offsets-{number}").mkdir(parents=True)
+        (folder / "segments" / f"__consumer_offsets-{number}" / f"{0:020}.log").touch()
+    if cluster is not None:
+        (folder / "cluster.json").write_text(f'{{"cluster_id": "{cluster}"}}')
+    return folder
+
+
+@pytest.mark.parametrize("at", [".", "one", "one/segments", "one/segments/__consumer_offsets-1"])
+def test_the_nearest_cluster_json_says_whose_log_it_is(at: str, tmp_path: Path) -> None:
+    """Was: below the folder that was named, none was seen, and no cluster was compared: offsets of
+    another cluster were restored. Siblings: above it, a broker's folder without any."""
+    export(tmp_path / "one", 1, 2, cluster="mine")
+    assert LogFiles(tmp_path / at).cluster_id == "mine"
+
+
+def test_logs_of_two_clusters_are_not_one(tmp_path: Path) -> None:
+    """Was: partition 1 of one cluster and 2 of the other were read as one log."""
+    export(tmp_path / "one", 1, cluster="a")
+    export(tmp_path / "two", 2, cluster="b")
+    with pytest.raises(ConfigError, match=r"logs of different clusters \(a, b\)"):
+        LogFiles(tmp_path)
+
+
+@pytest.mark.parametrize("cluster", [None, "a"])
+def test_two_copies_of_a_partition_are_not_one_log(cluster: str | None, tmp_path: Path) -> None:
+    """Was: the copies were read one after the other, batch by batch whichever came first: the tail
+    of a dead leader gave the offsets to restore. Siblings: replicas, two exports of one cluster."""
+    export(tmp_path / "one", 1, 2, cluster=cluster)
+    export(tmp_path / "two", 2, cluster=cluster)
+    with pytest.raises(ConfigError, match="__consumer_offsets-2 is in .*one.* and in .*two"):
+        LogFiles(tmp_path)
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_segment_that_is_missing_in_the_middle_is_named(is_cut: bool, tmp_path: Path) -> None:
+    """Was: what came before it was taken for what the group had last."""
+    log = RawLog()
+    for at in range(9):
+        log.commit(1_000 + at, "t1", 0, offset=at)
+    log.forget(2_000, "t1", 0)
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    for base, end in ((0, 3), (3, 6), (6, 10)):
+        if base != 3 or not is_cut:
+            (folder / f"{base:020}.log").write_bytes(b"".join(log.raw[base:end]))
+    files = LogFiles(tmp_path)
+    files.read(["g"])
+    assert files.holes == ({0: (3, 5)} if is_cut else {})
 
 
 def test_no_read_on_the_log_names_the_acl() -> None:

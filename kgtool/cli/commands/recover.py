@@ -93,6 +93,7 @@ def command(
         if files is None or out is None:
             raise no_cluster()
         gone = _known(output, groups, dict(files.read(groups, at_ms)), at_ms, topics)
+        _note_holes(output, files)
         _write_unchecked(output, gone, _wanted(gone, topics), files.cluster_id, out)
         return
     with open_session(settings, progress=True) as session:
@@ -100,7 +101,11 @@ def command(
         output.begin(RECOVER, session.cluster_id)
         if files is not None:
             _check_same(files, session, force=policy.force)
+            if files.cluster_id is None:
+                said = f"Note: {source} has no cluster.json: whose log it is can't be checked."
+                output.note(escape(said))
             read: dict[str, GoneGroup | KgError] = dict(files.read(groups, at_ms))
+            _note_holes(output, files)
         else:
             with looking(output, session):
                 read = session.run(read_living(session.cluster, groups, at_ms))
@@ -120,6 +125,15 @@ def command(
 def _check_same(files: LogFiles, session: Session, *, force: bool) -> None:
     if files.cluster_id is not None and not force:
         check_cluster(files.path, files.cluster_id, session.cluster_id)
+
+
+def _note_holes(output: Output, files: LogFiles) -> None:
+    for number, (first, last) in files.holes.items():
+        place = f"__consumer_offsets-{number}"
+        output.note(
+            f"Warning: no segment has offsets {first:,}–{last:,} of {place}: later commits than "
+            "these may be missing."
+        )
 
 
 def _check_out(out: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,6 +156,9 @@ class _Readers:
 
         return feed
 
+    def dense_end(self, number: int) -> int | None:
+        return self._all[number][1].dense_end
+
     def kinds(self, number: int) -> list[Written]:
         return self._all[number][1].kinds
 
@@ -257,9 +260,10 @@ def _denied(error: KgError) -> KgError:
 
 
 class LogFiles:
-    """Segments of ``__consumer_offsets`` in a folder or a file, and the ``cluster.json`` above.
+    """Segments of ``__consumer_offsets`` in a folder or a file, and the nearest ``cluster.json``.
 
-    :raises ConfigError: there are none, or they can't be read.
+    :raises ConfigError: there are none, they can't be read, or they are of several clusters or
+        copies.
     """
 
     def __init__(self, path: Path) -> None:
@@ -268,18 +272,23 @@ class LogFiles:
             path.stat()
             files = sorted(path.rglob("*.log")) if path.is_dir() else [path]
         self._segments: dict[int, list[tuple[int, Path]]] = {}
+        self.holes: dict[int, tuple[int, int]] = {}
+        """The first offsets, from and to, of which a segment is missing, by log partition read."""
+        folders: dict[Path, list[int]] = {}
         for file in files:
             name = _SEGMENT.fullmatch(file.name)
             home = _FOLDER.fullmatch(file.parent.name)
             if name is not None and (name[1] or home):
                 number = int(name[1] or (home[1] if home else 0))
                 self._segments.setdefault(number, []).append((int(name[2]), file))
+                folders.setdefault(file.parent, []).append(number)
         if not self._segments:
             raise ConfigError(
                 f"{path} has no segments of {TOPIC} ({TOPIC}-N/….log).",
                 hint="recover reads a folder of kgtool export, or a copy of a broker's log folder.",
             )
-        self._manifest = self._read_manifest(path)
+        self._check_copies(folders)
+        self._manifest = self._read_manifest(path, folders)
         self.cluster_id: str | None = self._manifest.get("cluster_id")
 
     def read(self, groups: Sequence[str], at_ms: int | None = None) -> dict[str, GoneGroup]:
@@ -299,7 +308,10 @@ class LogFiles:
                 continue
             feed = readers.add(number, own)
             begins[number] = min(self._segments[number])[0]
-            for _, file in sorted(self._segments[number]):
+            for base, file in sorted(self._segments[number]):
+                end = readers.dense_end(number)
+                if end is not None and base > end:
+                    self.holes.setdefault(number, (end, base - 1))
                 for data in _pieces(file):
                     feed(data)
         kinds = [kind for number in begins for kind in readers.kinds(number)]
@@ -312,20 +324,34 @@ class LogFiles:
         return {name: found.get(name, GoneGroup(-1, False, {}, None)) for name in groups}
 
     @staticmethod
-    def _read_manifest(path: Path) -> dict[str, Any]:
-        folders = [path, *path.absolute().parents] if path.is_dir() else path.absolute().parents
-        for folder in [*folders][:4]:
-            file = folder / "cluster.json"
-            if file.is_file():
-                try:
-                    with readable(file):
-                        found = json.loads(file.read_text(encoding="utf-8"))
-                except ValueError as error:
-                    raise ConfigError(f"{file} is not JSON: {error}.") from error
-                if not isinstance(found, dict):
-                    raise ConfigError(f"{file} is not the cluster.json of an export.")
-                return found
-        return {}
+    def _check_copies(folders: Mapping[Path, Sequence[int]]) -> None:
+        """Refuse two copies of a log partition: which is right is not for the order of names."""
+        homes: dict[int, Path] = {}
+        for folder, numbers in folders.items():
+            for number in set(numbers):
+                if (other := homes.setdefault(number, folder)) != folder:
+                    raise ConfigError(
+                        f"{TOPIC}-{number} is in {other} and in {folder}: two copies may differ.",
+                        hint="Name one of the two; kgtool analyze says where copies disagree.",
+                    )
+
+    def _read_manifest(self, path: Path, folders: Iterable[Path]) -> dict[str, Any]:
+        """Return the newest of the ``cluster.json`` nearest above the segments; empty: none."""
+        top = path.absolute() if path.is_dir() else path.absolute().parent
+        highest = [top, *top.parents][:4][-1]
+        found: dict[Path, dict[str, Any]] = {}
+        for folder in folders:
+            here = folder.absolute()
+            above = (each / "cluster.json" for each in (here, *here.parents))
+            inside = (file for file in above if file.is_relative_to(highest))
+            nearest = next((file for file in inside if file.is_file()), None)
+            if nearest is not None and nearest not in found:
+                found[nearest] = _manifest(nearest)
+        clusters = sorted({str(each.get("cluster_id")) for each in found.values()})
+        if len(clusters) > 1:
+            said = ", ".join(clusters)
+            raise ConfigError(f"{path} has logs of different clusters ({said}): name one of them.")
+        return max(found.values(), key=lambda each: str(each.get("taken_at_ms")), default={})
 
     def _count(self) -> int | None:
         topics = [t for t in self._manifest.get("topics", []) if t.get("name") == TOPIC]
@@ -346,6 +372,17 @@ class LogFiles:
         if coordinator not in ("new", "classic") and (3, 7) <= min(split)[:2] < (4, 0):
             return None, *times
         return rules_for_broker(min(split), new_coordinator=coordinator == "new"), *times
+
+
+def _manifest(file: Path) -> dict[str, Any]:
+    try:
+        with readable(file):
+            found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{file} is not JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file} is not the cluster.json of an export.")
+    return found
 
 
 def _pieces(file: Path) -> Iterator[bytes]:

@@ -169,6 +169,12 @@ class GroupRecords:
         """Offset and time of the first batch; None: there is none."""
         return self._batches.first
 
+    @property
+    def dense_end(self) -> int | None:
+        """The offset after the last batch, if no record is missing since offset 0."""
+        is_dense = self._batches.is_gapless and self.first is not None and self.first[0] == 0
+        return self._batches.end if is_dense else None
+
     def feed(self, data: bytes) -> None:
         """Read whole batches, in the order of the log; what was read already is skipped."""
         self._data = data

@@ -94,6 +94,11 @@ class SeenBatches:
             self._kinds[kind] = _Kind(min(old.first_ms, at_ms), max(old.last_ms, at_ms))
 
     @property
+    def end(self) -> int:
+        """The offset after the last batch; -1: there is none."""
+        return self._next
+
+    @property
     def kinds(self) -> list[Written]:
         """The kinds of records that were seen."""
         return [Written(self._partition, *kind, *when) for kind, when in self._kinds.items()]
