@@ -20,6 +20,7 @@ from kgtool.analysis.fold.arrays import MAX, NONE
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
+from kgtool.analysis.input import formats
 from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile
 from kgtool.analysis.input.resolve_inputs import begins_late, find_holes, may_overlap
@@ -223,9 +224,22 @@ class Analysis:
         return begins_late(self.files, self._read, self.basis.log_starts, self._earlier_heads)
 
     @cached_property
-    def holes(self) -> dict[int, tuple[int, int]]:
-        """The first offsets, from and to, that no input has in the middle of log partitions."""
-        return find_holes(self._read)
+    def holes(self) -> dict[int, tuple[int, int] | None]:
+        """Log partitions of which the middle is missing: the first offsets, from and to.
+
+        None: a segment is damaged.
+        """
+        names = (formats.SEGMENT.name, formats.CLUSTER.name)
+        placed = {file.path for file in self.files if file.format in names}
+        files = self.quality.filter(self.quality["damaged"]).select(
+            ["path", "partition", "records"]
+        )
+        damaged = {
+            row["partition"]: None
+            for row in files.to_pylist()
+            if row["path"] in placed and row["records"] and row["partition"] is not None
+        }
+        return {**damaged, **find_holes(self._read)}
 
     @property
     def log_partitions(self) -> int:

@@ -72,6 +72,30 @@ def test_what_a_missing_segment_had_is_unknown(name: str, tmp_path: Path) -> Non
     assert count, "nothing to be wrong about"
 
 
+@pytest.mark.parametrize("name", ["2.4", "4.1"])
+def test_what_a_damaged_batch_had_is_unknown(name: str, tmp_path: Path) -> None:
+    """Was: the file was named, and causes told as if the damage had had nothing."""
+    rng = random.Random(name)
+    rows = [row for row in lines(rng, name, quiet=True) if row.partition == 0]
+    whole, less = tmp_path / "whole", tmp_path / "less"
+    write(whole, rows, [0])
+    write(less, rows, [0])
+    (path,) = less.rglob("*.log")
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 400] = bytes(400)
+    path.write_bytes(data)
+    end_ms = max(row.at_ms for row in rows) + 1000
+    there, here = (analyzed(folder, name, end_ms) for folder in (whole, less))
+    assert (there.holes, here.holes) == ({}, {0: None})
+    found = [
+        each
+        for each in differences(there, here)
+        if not re.match(r"live\.offset:|(live|removals|groups): .*not in the whole log", each)
+    ]
+    assert not found, "\n".join(found[:4])
+
+
 def test_a_log_that_was_cleaned_has_gaps_and_no_holes(tmp_path: Path) -> None:
     rng = random.Random(1)
     rows = [row for row in lines(rng, "4.1", quiet=True) if row.partition == 0]

@@ -79,14 +79,18 @@ def late_note(first: Mapping[int, int]) -> str | None:
     )
 
 
-def hole_note(holes: Mapping[int, tuple[int, int]]) -> str | None:
-    """The sentence about log partitions of which the middle is missing."""
+def hole_note(holes: Mapping[int, tuple[int, int] | None]) -> str | None:
+    """The sentence about log partitions of which something in the middle is missing."""
     if not holes:
         return None
-    some = [f"{a:,}–{b:,} of log partition {number}" for number, (a, b) in sorted(holes.items())]
+    places = [
+        f"{number} (damaged)" if hole is None else f"{number} (offsets {hole[0]:,}–{hole[1]:,})"
+        for number, hole in sorted(holes.items())
+    ]
+    some = listed(places, 3, " and {} more")
     return (
-        f"No input contains offsets {listed(some, 3, ' and {} more')}: groups there have no state, "
-        "offsets no date (and newer ones may be missing), removals no cause."
+        f"The inputs lack records in the middle of log partition {some}: groups there have no "
+        "state, offsets no date (and newer ones may be missing), removals no cause."
     )
 
 

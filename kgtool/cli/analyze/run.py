@@ -230,8 +230,11 @@ def _write_outputs(
     output.done += 1
     for file in damaged:
         output.failed(_failure(sentence(file)))
-    if (lacking := hole_note(analysis.holes)) is not None:
+    lacking = hole_note(analysis.holes)
+    if lacking is not None and any(analysis.holes.values()):
         output.failed(_failure(lacking))
+    elif lacking is not None:  # the damaged files are errors already
+        output.note(f"Note: {lacking}")
     _warn_early(output, analysis)
     if options.table:
         put_table(analysis, options.table, output, options.group)
