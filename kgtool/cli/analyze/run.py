@@ -230,11 +230,7 @@ def _write_outputs(
     output.done += 1
     for file in damaged:
         output.failed(_failure(sentence(file)))
-    lacking = hole_note(analysis.holes)
-    if lacking is not None and any(analysis.holes.values()):
-        output.failed(_failure(lacking))
-    elif lacking is not None:  # the damaged files are errors already
-        output.note(f"Note: {lacking}")
+    _say_holes(output, analysis)
     _warn_early(output, analysis)
     if options.table:
         put_table(analysis, options.table, output, options.group)
@@ -267,6 +263,15 @@ def _note_log(output: Output, analysis: Analysis) -> None:
             f"Note: {count:,} records have a time in the future (up to {when(latest_ms)}): a clock "
             f"was wrong. The log's end is taken to be {when(analysis.end_ms)}."
         )
+
+
+def _say_holes(output: Output, analysis: Analysis) -> None:
+    """Say where something in the middle is missing; damaged files are errors already."""
+    said = hole_note(analysis.holes)
+    if said is not None and any(analysis.holes.values()):
+        output.failed(_failure(said))
+    elif said is not None:
+        output.note(f"Note: {said}")
 
 
 def _warn_early(output: Output, analysis: Analysis) -> None:
