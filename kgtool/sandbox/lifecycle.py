@@ -17,7 +17,6 @@ from kgtool.text import counted
 def up(
     name: str,
     reporter: Reporter,
-    *,
     brokers: int | None = None,
     version: str | None = None,
     config: Mapping[str, str] | None = None,

@@ -90,7 +90,7 @@ def test_each_command_gets_all_of_them(name: str, monkeypatch: pytest.MonkeyPatc
 
 def test_a_canary_and_all_or_nothing_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
-        ChangeOptions.of(canary=1, all_or_nothing=True)
+        ChangeOptions(canary=1, all_or_nothing=True).checked()
 
 
 def test_the_journal_is_told_all_of_them() -> None:

@@ -117,7 +117,7 @@ def kafka_form(**given: Any) -> int | None:
     _check_own_options(action, module.command)
     # Kafka's tool asks nothing.
     options = {name: given[name] for name in ChangeOptions._fields} | {"yes": True}
-    change = (ChangeOptions.of(**options),) if action in CHANGES else ()
+    change = (ChangeOptions(**options).checked(),) if action in CHANGES else ()
     given |= {"selection": selection, "topics": given["topic"], "type_": given["type"]}
     line = module.Line(**{name: given[name] for name in module.Line._fields if name in given})
     status: int | None = module.kafka_form(settings, output, line, *change)

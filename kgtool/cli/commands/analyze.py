@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,7 @@ from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.shared import (
     connection_params,
     given_connection,
+    line_of,
     make_settings,
     output_options,
 )
@@ -124,7 +125,8 @@ if TYPE_CHECKING:
 @repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=PAIR)
 @connection_params
 @output_options
-def command(paths: tuple[str, ...], output: Output, **given: Any) -> int:
+@line_of(AnalyzeOptions, name="options")
+def command(paths: tuple[str, ...], output: Output, options: AnalyzeOptions) -> int:
     """Show live offsets, when each expires and why; write a report.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
@@ -134,7 +136,6 @@ def command(paths: tuple[str, ...], output: Output, **given: Any) -> int:
 
     Several --retention, --check-interval or --rules make a what-if by replay.
     """
-    options = AnalyzeOptions(*map(given.__getitem__, AnalyzeOptions._fields))
     is_local = options.engine == "local"
     if is_local and (options.conf or options.master):
         raise UsageError("--master and --conf are for Spark: drop --engine local.")

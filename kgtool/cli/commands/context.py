@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import NamedTuple
 
 import click
 
 from kgtool.cli.options.declare import flag, group, option, repeatable
-from kgtool.cli.options.shared import output_options
+from kgtool.cli.options.shared import line_of, output_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
@@ -21,6 +21,23 @@ from kgtool.config.policy import read_policy
 from kgtool.config.properties import Properties, is_secret
 from kgtool.errors import UsageError
 from kgtool.text import escape
+
+
+class Line(NamedTuple):
+    """The options of ``context add``; paths and references as they were given."""
+
+    bootstrap_server: str | None
+    command_config: str | None
+    properties: tuple[str, ...]
+    user: str | None
+    password: str | None
+    secrets: tuple[str, ...]
+    protected: bool | None
+    """None: by the name."""
+    cluster_id: str | None
+    policy: str | None
+    replace: bool
+    use_it: bool
 
 
 @group(
@@ -75,27 +92,27 @@ def command() -> None:
 @flag("--replace", "Replace the context of this name.")
 @flag("--use use_it", "Use it by default.")
 @output_options
-def add(output: Output, name: str, **given: Any) -> None:
+@line_of(Line)
+def add(output: Output, name: str, line: Line) -> None:
     """Add a context."""
     _check_name(name)
-    if name in contexts.load().by_name and not given["replace"]:
+    if name in contexts.load().by_name and not line.replace:
         raise UsageError(f"There is a context {name} already: --replace replaces it.")
-    password, protected = given["password"], given["protected"]
-    references = [*given["secrets"], *([f"password={password}"] if password else [])]
+    references = [*line.secrets, *([f"password={line.password}"] if line.password else [])]
     made = Context(
         name,
-        given["bootstrap_server"],
-        _absolute(given["command_config"]),
-        given["user"],
-        dict(_pair(word, "--property") for word in given["properties"]),
+        line.bootstrap_server,
+        _absolute(line.command_config),
+        line.user,
+        dict(_pair(word, "--property") for word in line.properties),
         dict(_pair(word, "--secret") for word in references),
-        name.startswith("prod") if protected is None else protected,
-        given["cluster_id"],
-        _absolute(given["policy"]),
+        name.startswith("prod") if line.protected is None else line.protected,
+        line.cluster_id,
+        _absolute(line.policy),
     )
     _check(made)
     _warn(output, made)
-    contexts.put(made, use=given["use_it"])
+    contexts.put(made, use=line.use_it)
     _show(output, [made])
     if (made.is_protected or made.policy) and made.cluster_id is None:
         output.note(

@@ -58,12 +58,19 @@ def command() -> None:
 )
 @name_option
 @output_options
-def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: Any) -> None:
+def up(
+    output: Output,
+    name: str,
+    brokers: int | None,
+    version: str | None,
+    config: tuple[tuple[str, str], ...],
+    directory: Path | None,
+) -> None:
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
     with _reporter(output) as reporter:
-        cluster = lifecycle.up(name, reporter, config=dict(config), **given)
+        cluster = lifecycle.up(name, reporter, brokers, version, dict(config), directory)
     _report(output, cluster)
 
 

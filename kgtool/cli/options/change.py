@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from kgtool.cli.options.declare import added, flag, option
-from kgtool.cli.options.shared import all_rows_option, cluster_options, combined
+from kgtool.cli.options.shared import all_rows_option, cluster_options, line_of
 from kgtool.cli.options.types import Parsed, number
 from kgtool.errors import UsageError
 
@@ -29,13 +29,11 @@ class ChangeOptions(NamedTuple):
     journal_copy: str | None = None
     """The URL of the journal's remote copy."""
 
-    @classmethod
-    def of(cls, **given: Any) -> ChangeOptions:
-        """Return the options that were given; UsageError for two that exclude each other."""
-        found = cls(**given)
-        if found.all_or_nothing and found.canary is not None:
+    def checked(self) -> ChangeOptions:
+        """Return the options; UsageError for two that exclude each other."""
+        if self.all_or_nothing and self.canary is not None:
             raise UsageError("--canary and --all-or-nothing exclude each other.")
-        return found
+        return self
 
 
 def change_options(*, required: bool = True, all_or_nothing: bool = False) -> Callable[[F], F]:
@@ -58,8 +56,7 @@ def consent_options(function: F) -> F:
     return _consent_params(_given(function), "Why, where a policy asks for it.")
 
 
-def _given(function: F) -> F:
-    return combined(function, "change", ChangeOptions.of, *ChangeOptions._fields)
+_given = line_of(ChangeOptions, ChangeOptions.checked, "change")
 
 
 def all_or_nothing_option(function: F) -> F:

@@ -292,8 +292,14 @@ _GROUP = repeatable("--group", "GROUP", "A group's exact name; repeatable.", typ
 def _selecting(function: F) -> F:
     """Give a command ``selection``, made of the options of names and patterns."""
 
-    def selection(group: tuple[str, ...] = (), **given: Any) -> Selection:
-        return Selection(group, **given)
+    def selection(
+        group: tuple[str, ...] = (),
+        all_groups: bool = False,
+        match: tuple[str, ...] = (),
+        regex: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Selection:
+        return Selection(group, all_groups, match, regex, exclude)
 
     parts = ("group", "all_groups", "match", "regex", "exclude")
     return combined(function, "selection", selection, *parts)
