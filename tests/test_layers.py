@@ -229,7 +229,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"explain", "peek"},
     ),
     "changes": (
-        {"snapshot", "doubt", "hidden_offsets"},
+        {"snapshot", "doubt", "hidden_offsets", "session"},
         {"offsets"},
         {"groups"},
         {"plan"},

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kgtool import config
 from kgtool.changes.journal.change import Change, Timer
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kgtool.changes.driver import Kind
+    from kgtool.changes.plan import GroupT
 
 T = TypeVar("T")
 
@@ -148,16 +149,17 @@ class AdminConnection:
         self,
         session: Session,
         change: Change,
-        kind: Kind,
+        kind: Kind[GroupT],
         groups: Sequence[str],
         dry_run: bool,
         *,
         all_or_nothing: bool = False,
-    ) -> list[Any]:
+    ) -> list[GroupT]:
         """Make a change, or return what it would do."""
         from kgtool.changes.driver import Driver
 
-        driver, done = Driver(session, kind, all_or_nothing=all_or_nothing), list[Any]()
+        driver = Driver(session, kind, all_or_nothing=all_or_nothing)
+        done: list[GroupT] = []
         if dry_run:
             return driver.preview(groups)
         driver.at_once(change, groups, done.extend)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgtool.api import arguments
 from kgtool.api.arguments import Goal, Topics
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kgtool.changes.driver import Kind
     from kgtool.changes.groups.members import MemberRemoval
     from kgtool.changes.kinds.keep import GroupKeep
+    from kgtool.changes.plan import GroupT
     from kgtool.changes.reset.targets import GroupReset
 
 
@@ -140,8 +141,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods, RetentionMethods):
         )
 
     def _make(
-        self, operation: str, kind: Kind, groups: list[str], dry_run: bool, **flags: bool
-    ) -> list[Any]:
+        self, operation: str, kind: Kind[GroupT], groups: list[str], dry_run: bool, **flags: bool
+    ) -> list[GroupT]:
         """Make a change, or return what it would do; ``flags`` are the command's options."""
         is_all = flags.get("all_or_nothing", False)
         with (

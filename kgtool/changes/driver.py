@@ -25,11 +25,21 @@ is left (``READING_SHARE``), so that a broker that is down leaves time for the o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kgtool.changes.journal.change import Change
 from kgtool.changes.journal.journal import ConfigChange
-from kgtool.changes.plan import ChangePlan, DiskList, each_open, open_rows, settle, skip
+from kgtool.changes.plan import (
+    ChangePlan,
+    DiskList,
+    Group,
+    GroupT,
+    each_open,
+    open_rows,
+    settle,
+    skip,
+)
+from kgtool.changes.session import Session
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -37,8 +47,8 @@ from kgtool.model import InternalTopic, ItemError, Target, has_failed
 from kgtool.queries.offsets.fetch import AdaptiveBatches
 
 T = TypeVar("T")
-Report = Callable[[list[Any]], None]
-"""Called with groups, or rows, of a wave."""
+Report = Callable[[list[GroupT]], None]
+"""Called with the groups of a wave."""
 
 
 class Before(NamedTuple):
@@ -50,63 +60,66 @@ class Before(NamedTuple):
     topics: Sequence[InternalTopic] = ()
 
 
-class Kind(Protocol):
-    """A kind of change, with its arguments. All methods are operations; only ``send`` changes."""
+class Kind(Protocol[GroupT]):
+    """A kind of change, with its arguments, and what it says of a group (``changes.plan``).
 
-    def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[list[Any]]:
+    All methods but ``weigh`` are operations; only ``send`` changes anything.
+    """
+
+    def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[list[GroupT]]:
         """Return the groups as they are: open rows would be changed, the others are refused."""
 
-    def look_again(self, cluster: Cluster, plan: Sequence[Any]) -> Operation[list[Any]]:
+    def look_again(self, cluster: Cluster, plan: Sequence[GroupT]) -> Operation[list[GroupT]]:
         """Return planned groups as they are now; a row that has changed since is not open."""
 
-    def before(self, cluster: Cluster, going: Sequence[Any]) -> Operation[Before]:
+    def before(self, cluster: Cluster, going: Sequence[GroupT]) -> Operation[Before]:
         """Return what is about to be changed of groups that have open rows."""
 
-    def send(self, cluster: Cluster, going: Sequence[Any]) -> Operation[list[Any]]:
+    def send(self, cluster: Cluster, going: Sequence[GroupT]) -> Operation[list[GroupT]]:
         """Send the open rows; return the groups with the outcome of each."""
 
-    def weigh(self, group: Any) -> int:
+    def weigh(self, group: GroupT) -> int:
         """Return how many offsets a group holds in memory, for the size of the waves."""
 
 
 def carry_out(
     cluster: Cluster,
-    kind: Kind,
-    seen: Sequence[T],
+    kind: Kind[GroupT],
+    seen: Sequence[GroupT],
     before: Callable[[Before], None],
-    results: Report = lambda _rows: None,
-) -> Operation[list[T]]:
+    results: Report[Any] = lambda _rows: None,
+) -> Operation[list[GroupT]]:
     """Journal and send the open rows of groups that were just looked at; the rest is left alone.
 
     :param results: called with the outcomes of what was open.
     """
-    going: list[Any] = [group for group in seen if open_rows(group)]
+    going = [group for group in seen if open_rows(group)]
     if not going:
         return list(seen)
     keys = {row_key(row) for row in open_rows(*going)}
     before((yield from kind.before(cluster, going)))
     done = {group.group: group for group in (yield from kind.send(cluster, going))}
     results([row for group in done.values() for row in rows_of(group) if row_key(row) in keys])
-    return [done.get(group.group, group) for group in seen]  # type: ignore[attr-defined]
+    return [done.get(group.group, group) for group in seen]
 
 
 def apply_part(
     cluster: Cluster,
-    kind: Kind,
-    plan: Sequence[T],
+    kind: Kind[GroupT],
+    plan: Sequence[GroupT],
     before: Callable[[Before], None],
-    results: Report = lambda _rows: None,
+    results: Report[Any] = lambda _rows: None,
     *,
     all_or_nothing: bool = False,
-) -> Operation[list[T]]:
+) -> Operation[list[GroupT]]:
     """Look again at a part of a plan, and change what is as it was."""
     now = settle((yield from kind.look_again(cluster, plan)), all_or_nothing)
     return (yield from carry_out(cluster, kind, now, before, results))
 
 
 def look_and_carry_out(
-    cluster: Cluster, kind: Kind, groups: Sequence[str], before: Callable[[Before], None]
-) -> Operation[list[Any]]:
+    cluster: Cluster, kind: Kind[GroupT], groups: Sequence[str], before: Callable[[Before], None]
+) -> Operation[list[GroupT]]:
     """Look at one wave of groups, and change it: for changes that are a part of another one."""
     if not groups:
         return []
@@ -114,7 +127,7 @@ def look_and_carry_out(
     return (yield from carry_out(cluster, kind, seen, before))
 
 
-def rows_of(group: Any) -> Sequence[Any]:
+def rows_of(group: Group) -> Sequence[Any]:
     """Return a group's rows; a group without parts is its own."""
     rows: Sequence[Any] = getattr(group, "rows", (group,))
     return rows
@@ -141,12 +154,12 @@ class Canary:
         self._go_on = go_on
         self.is_stopped = False
 
-    def split(self, groups: Iterable[T], *, counts_all: bool = False) -> Iterator[list[T]]:
-        """Split a wave behind the canary's last group: that changes, or any (``counts_all``)."""
+    def split(self, groups: Iterable[T], counts: Callable[[T], object]) -> Iterator[list[T]]:
+        """Split a wave behind the canary's last group, of those that count."""
         part: list[T] = []
         for group in groups:
             part.append(group)
-            if self._left and (counts_all or open_rows(group)):
+            if self._left and counts(group):
                 self._left -= 1
                 if not self._left:
                     yield part
@@ -154,7 +167,7 @@ class Canary:
         if part:
             yield part
 
-    def count(self, done: Iterable[Any]) -> None:
+    def count(self, done: Iterable[Group]) -> None:
         """Count finished groups; ask once they are the canary."""
         self._failed += sum(map(has_failed, done))
         if self._size and not self._left:
@@ -165,7 +178,7 @@ class Canary:
 NO_CANARY = Canary(None, 0, lambda _done, _failed: True)
 
 
-class Driver:
+class Driver(Generic[GroupT]):
     """Makes one change; the doors differ in what they show.
 
     :param session: a connected session.
@@ -174,24 +187,29 @@ class Driver:
     """
 
     def __init__(
-        self, session: Any, kind: Kind, *, all_or_nothing: bool = False, at_most: int | None = None
+        self,
+        session: Session,
+        kind: Kind[GroupT],
+        *,
+        all_or_nothing: bool = False,
+        at_most: int | None = None,
     ) -> None:
         self._session = session
         self._kind = kind
         self._all_or_nothing = all_or_nothing
         self._at_most = at_most
 
-    def _waves(self, groups: Sequence[str], canary: Canary | None = None) -> Iterator[list[Any]]:
+    def _waves(self, groups: Sequence[str], canary: Canary | None = None) -> Iterator[list[GroupT]]:
         """Look at groups, wave after wave; a canary, and what is behind it, each by itself."""
         waves = AdaptiveBatches(groups, at_most=self._at_most)
         while names := waves.next():
-            for part in canary.split(names, counts_all=True) if canary is not None else [names]:
-                looked: list[Any] = self._session.run(self._kind.look(self._session.cluster, part))
+            for part in canary.split(names, lambda _name: True) if canary is not None else [names]:
+                looked = self._session.run(self._kind.look(self._session.cluster, part))
                 waves.learn(len(part), sum(map(self._kind.weigh, looked)))
                 yield looked
 
     def look(
-        self, plan: ChangePlan[Any], groups: Sequence[str], show: Report = lambda _: None
+        self, plan: ChangePlan[GroupT], groups: Sequence[str], show: Report[GroupT] = lambda _: None
     ) -> None:
         """Plan the change.
 
@@ -200,16 +218,20 @@ class Driver:
         for wave in self._waves(groups):
             show(plan.add(wave))
 
-    def preview(self, groups: Sequence[str]) -> list[Any]:
+    def preview(self, groups: Sequence[str]) -> list[GroupT]:
         """Return what would be done."""
-        found: list[Any] = []
-        with ChangePlan[Any](all_or_nothing=self._all_or_nothing) as plan:
+        found: list[GroupT] = []
+        with ChangePlan[GroupT](all_or_nothing=self._all_or_nothing) as plan:
             self.look(plan, groups)
             plan.report(found.extend)
         return found
 
     def apply(
-        self, change: Change, plan: ChangePlan[Any], report: Report, canary: Canary = NO_CANARY
+        self,
+        change: Change,
+        plan: ChangePlan[GroupT],
+        report: Report[GroupT],
+        canary: Canary = NO_CANARY,
     ) -> None:
         """Make a planned change; ``report`` is called with the outcome of each wave."""
         change.lock(plan.groups)
@@ -217,20 +239,17 @@ class Driver:
         if self._all_or_nothing and len(plan) > 1 and not self._can_all_be_done(plan, report):
             return
         for wave in plan:
-            for part in canary.split(wave):
+            for part in canary.split(wave, open_rows):
                 if canary.is_stopped:
                     report(list(map(not_reached, part)))
                     continue
                 going = {row.group for row in open_rows(*part)}
-                done = self._send(change, self._apply_part, part, report)
+                done = self._send(change, part, report, look_again=True)
                 canary.count(group for group in done if group.group in going)
 
-    def _apply_part(self, *arguments: Any) -> Operation[list[Any]]:
-        return apply_part(*arguments, all_or_nothing=self._all_or_nothing)
-
-    def _can_all_be_done(self, plan: ChangePlan[Any], report: Report) -> bool:
+    def _can_all_be_done(self, plan: ChangePlan[GroupT], report: Report[GroupT]) -> bool:
         """Look again at all waves before the first is changed; report all of it if one fails."""
-        with DiskList[list[Any]]() as seen:
+        with DiskList[list[GroupT]]() as seen:
             is_off = False
             for wave in plan:
                 now = self._look_again(wave)
@@ -240,17 +259,20 @@ class Driver:
                 report(skip(wave))
         return not is_off
 
-    def _look_again(self, wave: Sequence[Any]) -> list[Any]:
-        found: list[Any] = self._session.run(self._kind.look_again(self._session.cluster, wave))
-        return found
+    def _look_again(self, wave: Sequence[GroupT]) -> list[GroupT]:
+        return self._session.run(self._kind.look_again(self._session.cluster, wave))
 
     def at_once(
-        self, change: Change, groups: Sequence[str], report: Report, canary: Canary = NO_CANARY
+        self,
+        change: Change,
+        groups: Sequence[str],
+        report: Report[GroupT],
+        canary: Canary = NO_CANARY,
     ) -> None:
         """Look under the locks, and make the change without a question in between."""
         change.lock(groups)
         if self._all_or_nothing:
-            with ChangePlan[Any](all_or_nothing=True) as plan:
+            with ChangePlan[GroupT](all_or_nothing=True) as plan:
                 self.look(plan, groups)
                 if plan.is_off or not plan.groups:
                     plan.report(report)
@@ -260,21 +282,30 @@ class Driver:
         change.foresee(lambda: self._size(groups))
         for wave in self._waves(groups, canary):
             if not canary.is_stopped:
-                canary.count(self._send(change, carry_out, wave, report))
+                canary.count(self._send(change, wave, report))
             else:
                 report(list(map(not_reached, wave)))
 
     def _size(self, groups: Sequence[str]) -> tuple[Iterable[str], int]:
-        with ChangePlan[Any]() as plan:
+        with ChangePlan[GroupT]() as plan:
             self.look(plan, groups)
             return plan.groups, plan.offsets
 
-    def _send(self, change: Change, how: Any, part: Sequence[Any], report: Report) -> list[Any]:
+    def _send(
+        self,
+        change: Change,
+        part: Sequence[GroupT],
+        report: Report[GroupT],
+        *,
+        look_again: bool = False,
+    ) -> list[GroupT]:
         def before(wave: Before) -> None:
             change.before(*wave)
 
-        sending = how(self._session.cluster, self._kind, part, before, change.results)
-        done: list[Any] = self._session.run(sending)
+        what = self._session.cluster, self._kind, part, before, change.results
+        is_all = self._all_or_nothing
+        sending = apply_part(*what, all_or_nothing=is_all) if look_again else carry_out(*what)
+        done = self._session.run(sending)
         report(done)
         return done
 
@@ -283,11 +314,13 @@ NOT_REACHED = "NOT_REACHED"
 """The name of the error of what lies behind a canary that stopped the change."""
 
 
-def not_reached(group: T) -> T:
+def not_reached(group: GroupT) -> GroupT:
     """Return a group behind a canary that stopped the change: what was open in it has failed."""
-    name: str = group.group  # type: ignore[attr-defined]
     error = ItemError(
-        Target(group=name), None, NOT_REACHED, "It was not touched: stopped after the canary."
+        Target(group=group.group),
+        None,
+        NOT_REACHED,
+        "It was not touched: stopped after the canary.",
     )
     status = "failed" if hasattr(group, "rows") else "not-reached"
     return each_open(group, lambda row: row._replace(status=status, error=error))

@@ -6,7 +6,7 @@ import pickle
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.errors import KgError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
+RowT = TypeVar("RowT")
+RowsT = TypeVar("RowsT", covariant=True)
 
 MEMORY_BYTES = 4 * 1024 * 1024
 """A list up to this size needs no file."""
@@ -72,11 +74,31 @@ class DiskList(Generic[T]):
         return map(self.__getitem__, range(len(self)))
 
 
-class ChangePlan(DiskList[list[T]]):
-    """The plan of a change of many groups: batches of groups, and their totals.
+class Group(Protocol):
+    """A group of a plan, with ``rows``, or a row itself (see below)."""
 
-    A group has ``group``, ``rows`` and ``error``, or is a row itself (see below).
-    """
+    @property
+    def group(self) -> str:
+        """The group's name."""
+
+    @property
+    def error(self) -> ItemError | None:
+        """Why nothing of it can be done."""
+
+
+class HasRows(Protocol[RowsT]):
+    """A group of a plan that has parts."""
+
+    @property
+    def rows(self) -> Sequence[RowsT]:
+        """One for each part."""
+
+
+GroupT = TypeVar("GroupT", bound=Group)
+
+
+class ChangePlan(DiskList[list[GroupT]]):
+    """The plan of a change of many groups: batches of groups, and their totals."""
 
     def __init__(self, *, all_or_nothing: bool = False) -> None:
         super().__init__()
@@ -90,7 +112,7 @@ class ChangePlan(DiskList[list[T]]):
     def __enter__(self) -> Self:
         return self
 
-    def add(self, groups: Sequence[T]) -> list[T]:
+    def add(self, groups: Sequence[GroupT]) -> list[GroupT]:
         """Add a batch; return it as it stands: nothing is open in one that is off."""
         batch = settle(groups, self.all_or_nothing)
         self.append(batch)
@@ -100,7 +122,7 @@ class ChangePlan(DiskList[list[T]]):
         self.is_off |= self.all_or_nothing and any(map(has_failed, batch))
         return batch
 
-    def report(self, report: Callable[[list[T]], None]) -> None:
+    def report(self, report: Callable[[list[GroupT]], None]) -> None:
         """Report what would be changed, without changing it."""
         for batch in self:
             report(skip(batch) if self.is_off else batch)
@@ -113,10 +135,6 @@ class ChangePlan(DiskList[list[T]]):
 # is_open; a group has its rows. Where a group has no parts, it is a row itself.
 
 
-RowT = TypeVar("RowT")
-GroupT = TypeVar("GroupT")
-
-
 def failed(row: RowT, error: KgError | ItemError) -> RowT:
     """Return a row with an error, and the status that follows from it."""
     known: Any = row
@@ -127,6 +145,10 @@ def failed(row: RowT, error: KgError | ItemError) -> RowT:
     return done
 
 
+@overload
+def open_rows(*groups: HasRows[RowT]) -> list[RowT]: ...
+@overload
+def open_rows(*groups: GroupT) -> list[GroupT]: ...
 def open_rows(*groups: Any) -> list[Any]:
     """Return the open rows."""
     return [row for group in groups for row in getattr(group, "rows", (group,)) if row.is_open]

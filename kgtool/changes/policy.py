@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kgtool.changes.session import Session
 from kgtool.changes.snapshot import GroupChange
 from kgtool.config.policy import Policy, Rules, confirmed, option_names, policy_rules
 from kgtool.errors import KgError
@@ -48,7 +49,7 @@ class Guard:
     :param session: a connected session.
     """
 
-    def __init__(self, session: Any, origin: Origin) -> None:
+    def __init__(self, session: Session, origin: Origin) -> None:
         self._session = session
         self._origin = origin
         self._known: Rules | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kgtool.changes.driver import rows_of
+from kgtool.changes.plan import Group
 from kgtool.model import CommittedOffset
 from kgtool.text import escape
 
@@ -13,7 +14,7 @@ SHOWN = 200
 """The rest is counted."""
 
 
-def row_lines(groups: Sequence[Any]) -> Iterator[str]:
+def row_lines(groups: Sequence[Group]) -> Iterator[str]:
     """Say of each row what would be done, or what became of it; ``SHOWN`` at most."""
     rows = [row for group in groups for row in rows_of(group)]
     # A group may fail as a whole, without a row.

@@ -55,7 +55,7 @@ class Act(NamedTuple):
     title: str
     words: tuple[str, ...]
     """The command line that does the same, without kgtool and connection."""
-    kind: Kind
+    kind: Kind[Any]
     groups: Sequence[str]
     undoes: history.JournalEntry | None = None
     is_known: bool = True

@@ -7,7 +7,7 @@ policy or undo.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.driver import Before
 from kgtool.changes.offsets.verify import Write
@@ -133,13 +133,13 @@ def command(
         _LabelRun(session, output, Label(label), groups, change).run()
 
 
-class _LabelRun(ChangeRun):
+class _LabelRun(ChangeRun[LabelledGroup]):
     doing = "Labelling"
 
     def question(self) -> str:
         return f"Label {self.plan.offsets} offsets?"
 
-    def report(self, wave: list[Any]) -> None:
+    def report(self, wave: list[LabelledGroup]) -> None:
         for group in wave:
             if group.error is not None:
                 self.output.failed(group.error)

@@ -16,6 +16,7 @@ from kgtool.changes.cleanup.progress import PlanProgress
 from kgtool.changes.driver import NOT_REACHED
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.restore.from_journal import check_cluster
+from kgtool.changes.session import Session
 from kgtool.client.ops import cut
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
@@ -82,7 +83,7 @@ class PlanRun:
 
     def __init__(
         self,
-        session: Any,
+        session: Session,
         plan: CleanupPlan,
         where: Path,
         say: Callable[[str], None],

@@ -33,6 +33,7 @@ from kgtool.changes.journal.journal import (
 from kgtool.changes.journal.locks import GroupLocks
 from kgtool.changes.journal.remote_copy import COPY_VARIABLE, RemoteCopy, check_url
 from kgtool.changes.policy import Guard, Origin
+from kgtool.changes.session import Session
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import KgError
 from kgtool.model import InternalTopic
@@ -79,7 +80,7 @@ class Change:
 
     def __init__(
         self,
-        session: Any,
+        session: Session,
         origin: Origin,
         folder: Path,
         timer: Timer,

@@ -7,7 +7,6 @@ is resumed: ``begun`` has what earlier runs had begun, and may have half done.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 from kgtool.changes.cleanup import execute, verify
 from kgtool.changes.cleanup.apply import ItemResult, PlanRun, blind, places
@@ -30,7 +29,8 @@ from kgtool.model import (
     Target,
     TopicSpec,
 )
-from kgtool.queries.log.commit_times import commit_times
+from kgtool.queries.log.commit_times import CommitTimes, commit_times
+from kgtool.queries.offsets.fetch import Committed
 
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
 """The answers of a coordinator where a group has changed after the last read."""
@@ -57,13 +57,13 @@ class ApplyPlan:
         self._items = {item.group: item for item in items}
         self._begun = set(begun)
         self._begin = begin
-        self._cluster: Any = None
+        self._cluster = Cluster()
         names = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]
         self._whole = RebuildGroups(names, self._keep, check=self._check, hidden=run.hidden)
         specs = {group: _specs(item) for group, item in self._items.items()}
         self._single = DeleteOffsets(specs, check=self._check, asks_broker=not is_dry)
         # Of the wave that was looked at last:
-        self._since: dict[str, Any] = {}
+        self._since: dict[str, CommitTimes | KgError] = {}
         self._skipped: dict[str, ItemError] = {}
         self._unwritable: dict[str, ItemError] = {}
         self._half: dict[str, tuple[GroupDescription, execute.Kept]] = {}
@@ -106,7 +106,9 @@ class ApplyPlan:
         rebuilt = {i.group: {o.topic for o in i.keep} for i in items if i.action == REBUILD_GROUP}
         self._unwritable = yield from execute.unwritable(cluster, rebuilt)
 
-    def _check(self, description: GroupDescription, committed: Any) -> ItemError | None:
+    def _check(
+        self, description: GroupDescription, committed: Committed | KgError
+    ) -> ItemError | None:
         """Compare a group with the plan: the ``check`` of the deletions."""
         item = self._items[description.group]
         half = verify.left_to_restore(item, committed) if self._may_be_half(item) else None
@@ -121,7 +123,9 @@ class ApplyPlan:
             self._skipped[item.group] = error
         return error or self._unwritable.get(item.group)
 
-    def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
+    def _compare(
+        self, description: GroupDescription, committed: Committed | KgError
+    ) -> ItemError | None:
         since = self._since.get(description.group)
         error = verify.changed(
             self._items[description.group],
@@ -167,7 +171,7 @@ class ApplyPlan:
         whole, single, half = self._sorted(going)
         self._begin([result.item.key for result in going])
         deleted = (yield from self._whole.send(cluster, whole)) if whole else []
-        done: dict[str, Any] = {row.group: row for row in deleted}
+        done: dict[str, GroupDeletion | GroupOffsetDeletions] = {row.group: row for row in deleted}
         if single:
             done |= {g.group: g for g in (yield from self._single.send(cluster, single))}
         left = {group: kept for group in half if (kept := self._half[group][1])}

@@ -76,7 +76,10 @@ class RemoveMembers(NamedTuple):
         """Remove the members of all groups at the same time."""
         leaving = [
             remove_members(
-                cluster, group.group, [row.member for row in open_rows(group)], self.reason[:255]
+                cluster,
+                group.group,
+                [row.member for row in open_rows(group) if row.member is not None],
+                self.reason[:255],
             )
             for group in going
         ]

@@ -7,12 +7,12 @@ memory. A file that changes after the preview changes nothing: the copy is what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgtool.changes.driver import Before, look_and_carry_out
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.offsets.as_member import fenced_writes, find_identities, find_identities_again
-from kgtool.changes.offsets.commit import CommitIdentity
+from kgtool.changes.offsets.commit import CommitIdentity, Outcomes
 from kgtool.changes.offsets.start_offsets import write_start_offsets
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _STALE_TRIES = 5
 
-Only = Mapping[tuple[Any, ...], tuple[Any, Any]]
+Only = Mapping[tuple[str, str, int], tuple["int | None", "int | None"]]
 """From which offset to which one, by group, topic and partition."""
 
 
@@ -206,7 +206,8 @@ class RestoreOffsets:
             if group.group not in self._whole
         }
         starts = {g.group: writes.pop(g.group) for g in going if g.is_share and g.group in writes}
-        outcomes: dict[str, Any] = yield from self._write(cluster, writes)
+        written = yield from self._write(cluster, writes)
+        outcomes: dict[str, Mapping[TopicPartition, KgError | ItemError | None]] = {**written}
         outcomes.update((yield from write_start_offsets(cluster, starts)))
         outcomes.update((yield from _delete_whole(cluster, whole)))
         done = [each_open(g, lambda row: _outcome(row, outcomes[row.group][row.at])) for g in going]
@@ -218,7 +219,7 @@ class RestoreOffsets:
 
     def _write(
         self, cluster: Cluster, writes: Mapping[str, Mapping[TopicPartition, Write]]
-    ) -> Operation[dict[str, Any]]:
+    ) -> Operation[dict[str, Outcomes]]:
         identities, verify = self._identities, self._verify
         outcomes = yield from write_offsets(cluster, writes, identities, verify=verify)
         for _ in range(_STALE_TRIES if identities else 0):

@@ -222,7 +222,9 @@ class _Commits(NamedTuple):
             return {}
         return (yield from self._recreated([name for name, known in self.ids.items() if known]))
 
-    def _refused(self, found: Mapping[str, Any]) -> Operation[dict[str, KgError]]:
+    def _refused(
+        self, found: Mapping[str, Mapping[TopicPartition, object] | KgError]
+    ) -> Operation[dict[str, KgError]]:
         """Return the re-created topics among those whose id the coordinator does not know (100)."""
         names = {
             partition.topic

@@ -31,6 +31,7 @@ from kgtool.changes.journal.jsonl import (
     typed,
 )
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
+from kgtool.changes.session import Session
 from kgtool.changes.snapshot import GroupChange, GroupImage, read_groups
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -156,7 +157,7 @@ def header_of(
 
 
 def save(
-    session: Any,
+    session: Session,
     writer: BackupWriter,
     groups: Sequence[str],
     failed: Callable[[ItemError], None],

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.restore.backup import Backup
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
+from kgtool.changes.session import Session
 from kgtool.changes.snapshot import OffsetImage
 from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import ConfigError, KgError
@@ -61,7 +62,7 @@ class Translator:
         return desired._replace(offsets=translated)
 
 
-def by_time(session: Any, backup: Backup) -> Points:
+def by_time(session: Session, backup: Backup) -> Points:
     """Translate to the first record at or after the time of the last one that was read.
 
     :raises ConfigError: the backup was made without times.
@@ -93,7 +94,7 @@ class Checkpoint(NamedTuple):
     downstream: int
 
 
-def by_checkpoints(session: Any, topic: str) -> Points:
+def by_checkpoints(session: Session, topic: str) -> Points:
     """Translate by the newest checkpoint that is not beyond the offset.
 
     :param topic: ``SOURCE.checkpoints.internal``, on the target.
@@ -119,7 +120,7 @@ def by_checkpoints(session: Any, topic: str) -> Points:
 _Known = dict[tuple[str, TopicPartition], list[Checkpoint]]
 
 
-def _read(session: Any, topic: str) -> _Known:
+def _read(session: Session, topic: str) -> _Known:
     session.run(fetch_metadata(session.cluster, [topic]))
     known = session.cluster.topics.get(topic)
     count = len(known.leaders) if known is not None and not known.error else 0

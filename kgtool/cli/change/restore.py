@@ -94,7 +94,7 @@ class Shape(NamedTuple):
 RESTORED = Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
 
 
-class RestoreRun(ChangeRun):
+class RestoreRun(ChangeRun[RestoreGroup]):
     """One ``undo``, ``restore`` or ``recover``, from the first look to the last row.
 
     :param undoes: the id of the journal that is undone.

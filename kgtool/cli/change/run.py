@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 from kgtool.changes.driver import NOT_REACHED, Canary, Driver, Kind
-from kgtool.changes.plan import ChangePlan
+from kgtool.changes.plan import ChangePlan, GroupT
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, CommandChange
 from kgtool.cli.options.change import ChangeOptions
@@ -20,7 +20,7 @@ Used = tuple[str, "str | None"]
 """A group in recent use, and when (None: unknown)."""
 
 
-class ChangeRun:
+class ChangeRun(Generic[GroupT]):
     """What the commands have in common; each has its own words.
 
     :param groups: the groups that were chosen.
@@ -45,19 +45,24 @@ class ChangeRun:
         self,
         session: Session,
         output: Output,
-        kind: Kind,
+        kind: Kind[GroupT],
         groups: Sequence[str],
         options: ChangeOptions,
     ) -> None:
         self.session = session
         self.output = output
+        self.kind = kind
         self.groups = list(dict.fromkeys(groups))
         self.options = options
         all_or_nothing = options.all_or_nothing
-        self.plan = ChangePlan[Any](all_or_nothing=all_or_nothing)
+        self.plan = ChangePlan[GroupT](all_or_nothing=all_or_nothing)
         # Patterns without a match and brokers that did not list their groups are errors already.
         self.plan.is_off = all_or_nothing and bool(output.errors)
         self._driver = Driver(session, kind, all_or_nothing=all_or_nothing)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin what the command counts and remembers."""
 
     def run(self) -> None:
         """Plan, ask, change and report; Kafka's form plans only where it has to."""
@@ -83,7 +88,7 @@ class ChangeRun:
         """Plan, and show the plan."""
         with Meter(self.output, "Looking", len(self.groups)) as meter:
 
-            def show(wave: list[Any]) -> None:
+            def show(wave: list[GroupT]) -> None:
                 self.has_share |= any(map(_is_share, wave))
                 self.has_other |= not all(map(_is_share, wave))
                 self.show(wave)
@@ -146,7 +151,7 @@ class ChangeRun:
         try:
             with change, Meter(self.output, self.doing, total) as meter:
 
-                def report(wave: list[Any]) -> None:
+                def report(wave: list[GroupT]) -> None:
                     self.report(wave)
                     meter.add(len(wave))
 
@@ -163,7 +168,7 @@ class ChangeRun:
 
     # -- what a command says ---------------------------------------------------------------
 
-    def show(self, wave: list[Any]) -> None:
+    def show(self, wave: list[GroupT]) -> None:
         """Show a wave of the plan, on stderr."""
 
     def show_plan(self) -> None:
@@ -181,7 +186,7 @@ class ChangeRun:
         """Whether undo may not cover all of a group."""
         return False
 
-    def report(self, wave: list[Any]) -> None:
+    def report(self, wave: list[GroupT]) -> None:
         """Report the outcome of a wave."""
         raise NotImplementedError
 

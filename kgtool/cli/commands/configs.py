@@ -255,7 +255,7 @@ def _checked(found: _GroupConfigs, item: ConfigItem, force: bool) -> ConfigItem:
     )
 
 
-class ConfigRun(ChangeRun):
+class ConfigRun(ChangeRun[GroupConfigs]):
     """A change of configs: what it shows of the plan, and its rows."""
 
     doing = "Changing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.hidden_offsets import HiddenOffsets
 from kgtool.changes.kinds.delete_groups import DeleteGroups
@@ -66,18 +66,17 @@ def _run(settings: Settings, output: Output, line: Line, change: ChangeOptions) 
             groups, force=force, hidden=hidden, internal_topics=line.internal_topics
         )
         run = _DeleteRun(session, output, kind, groups, change)
-        run.kind, run.hidden, run.selection = kind, hidden, line.selection
+        run.hidden, run.selection = hidden, line.selection
         run.run()
 
 
-class _DeleteRun(ChangeRun):
+class _DeleteRun(ChangeRun[GroupDeletion]):
     doing, removes = "Deleting", True
     kind: DeleteGroups
     hidden: HiddenOffsets
     selection: Selection
 
-    def __init__(self, *arguments: Any, **given: Any) -> None:
-        super().__init__(*arguments, **given)
+    def begin(self) -> None:
         self._rows: list[GroupDeletion] = []
         self._is_preview = False
 

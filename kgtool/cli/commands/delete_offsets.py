@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.kinds import delete_offsets as deletion
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
@@ -118,15 +118,14 @@ def with_topics(selection: Selection) -> tuple[Selection, Sequence[TopicSpec]]:
     return selection._replace(groups=groups), tuple(map(TopicSpec.parse, words))
 
 
-class _DeleteRun(ChangeRun):
+class _DeleteRun(ChangeRun[GroupOffsetDeletions]):
     _deleted = 0
     """Offsets of results that are shown as one total."""
     doing, removes = "Deleting", True
     selection: Selection
     topics: Sequence[TopicSpec]
 
-    def __init__(self, *arguments: Any, **given: Any) -> None:
-        super().__init__(*arguments, **given)
+    def begin(self) -> None:
         self._members: dict[str, int] = {}
         self._refused: set[tuple[str, TopicPartition]] = set()
 
@@ -152,6 +151,7 @@ class _DeleteRun(ChangeRun):
                 "lag": lag(row.old.offset, ends[row.at]),
             }
             for row in rows
+            if row.old is not None
         ]
         preview(self.output, _PREVIEW, found)
 

@@ -51,9 +51,7 @@ def command(
     with open_session(settings, progress=True) as session:
         groups = choose(session, output, selection, KEEP).groups
         kind = Keep(now_ms, join=join)
-        run = _KeepRun(session, output, kind, _in_log_order(session, change, groups), change)
-        run.kind = kind
-        run.run()
+        _KeepRun(session, output, kind, _in_log_order(session, change, groups), change).run()
 
 
 def _in_log_order(session: Session, change: ChangeOptions, groups: list[str]) -> list[str]:
@@ -65,14 +63,13 @@ def _in_log_order(session: Session, change: ChangeOptions, groups: list[str]) ->
     return [*groups[:first], *by_partition]
 
 
-class _KeepRun(ChangeRun):
+class _KeepRun(ChangeRun[GroupKeep]):
     """There is nothing to undo: the offsets stay the same."""
 
     doing = "Keeping"
     kind: Keep
 
-    def __init__(self, *arguments: Any, **given: Any) -> None:
-        super().__init__(*arguments, **given)
+    def begin(self) -> None:
         self._commits = self._joins = 0
         self._has_table = False
         self._said: set[tuple[str, str]] = set()

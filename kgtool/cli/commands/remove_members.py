@@ -83,7 +83,7 @@ def command(
             _wait(session, output, list(run.plan.groups), wait)
 
 
-class _RemoveRun(ChangeRun):
+class _RemoveRun(ChangeRun[GroupRemovals]):
     doing = "Removing"
     is_changed = False
 

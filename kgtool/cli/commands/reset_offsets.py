@@ -278,7 +278,7 @@ def _run(
     return None
 
 
-class _ResetRun(ChangeRun):
+class _ResetRun(ChangeRun[GroupReset]):
     doing, always_plans = "Resetting", True
     reset: ResetOptions
     kafka_rows: DiskList[list[reset_report.KafkaRow]]

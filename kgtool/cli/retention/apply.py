@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.cleanup.apply import ItemResult, size
 from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanItem
@@ -77,7 +77,7 @@ class RetentionApply:
 
     def run(self) -> None:
         """Look, ask, change and report."""
-        with ChangePlan[Any]() as plan:
+        with ChangePlan[GroupKeep]() as plan:
             driver = Driver(self._session, self._kind)
             driver.look(plan, self._in_log_order(), self._show)
             if not plan.groups and not self._removals:
@@ -115,11 +115,11 @@ class RetentionApply:
             if problem not in self._output.errors:
                 self._output.failed(problem)
 
-    def _total(self, plan: ChangePlan[Any]) -> tuple[list[str], int]:
+    def _total(self, plan: ChangePlan[GroupKeep]) -> tuple[list[str], int]:
         groups, offsets = size(self._removals)
         return [*plan.groups, *groups], plan.offsets + offsets
 
-    def _ask(self, plan: ChangePlan[Any]) -> None:
+    def _ask(self, plan: ChangePlan[GroupKeep]) -> None:
         parts = []
         if plan.groups:
             parts.append(f"Commit {counted(plan.offsets, 'offset')} again")
@@ -134,7 +134,7 @@ class RetentionApply:
         )
         self._removal.options = self._options._replace(yes=True)
 
-    def _change(self, driver: Driver, plan: ChangePlan[Any]) -> None:
+    def _change(self, driver: Driver[GroupKeep], plan: ChangePlan[GroupKeep]) -> None:
         total = len(plan.groups)
         go_on = go_on_after(self._session, self._output, self._options, total)
         canary = Canary(self._options.canary, total, go_on)
