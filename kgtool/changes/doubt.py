@@ -39,7 +39,7 @@ Why nothing is sent twice blindly
       │                               └► no clear answer  ├─ doubt? ─┼► as before: the last error
       └────── again, while there is time ◄──┘             ┘          └► not read: unknown
 
-A group's items share a coordinator, and its error is theirs; ``client.cluster.by_coordinator``
+A group's items share a coordinator, and its error is theirs; ``client.routing.by_coordinator``
 follows coordinators that move, and repeats what is worth it until the command's time is up.
 """
 
@@ -49,8 +49,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from kgtool.client.cluster import Cluster, by_coordinator
+from kgtool.client.cluster import Cluster
 from kgtool.client.ops import DeadlineExceeded, HangUp, Operation
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 from kgtool.protocol import codes
 

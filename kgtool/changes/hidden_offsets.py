@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.snapshot import GroupChange
-from kgtool.client.cluster import Cluster, call_any, fetch_metadata, find_coordinators, pipelined
-from kgtool.client.ops import READING_SHARE, Call, Operation, long, within
+from kgtool.client.cluster import Cluster, call_any, fetch_metadata, find_coordinators
+from kgtool.client.ops import READING_SHARE, Call, Operation, long, pipelined, within
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol import codes

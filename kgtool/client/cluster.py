@@ -1,13 +1,13 @@
 """A cache of the cluster's brokers, coordinators and leaders, and the operations that fill it.
 
-Only the operations in this module change it. An entry that an answer contradicts (NOT_COORDINATOR,
-NOT_LEADER_OR_FOLLOWER, a lost connection) is dropped and looked up again until the command's time
-is up.
+Only the operations in this module and in ``routing`` change it. An entry that an answer contradicts
+(NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER, a lost connection) is dropped and looked up again until the
+command's time is up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,13 +18,11 @@ from kgtool.client.answers import (
     keep_reason,
     left_out,
     may_get_better,
-    named,
-    noting,
     other_cluster,
     peer_of,
     refused,
 )
-from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather, grouped
+from kgtool.client.ops import ANY, Operation, Versions, backoff, call, cut, gather
 from kgtool.errors import BrokerError, ConnectionLost, EncodeError, IncompleteAnswer, KgError
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
@@ -32,9 +30,6 @@ from kgtool.protocol.api import find_coordinator, metadata
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.schema import changes
 
-GROUPS_PER_REQUEST = 250
-"""In one request to a coordinator: replies are bounded too, and the first ones arrive while the
-broker works on the rest."""
 COORDINATORS_PER_REQUEST = 1000
 """Keys in one FindCoordinator v4+: a few dozen bytes each, so a request stays under 100 kB."""
 
@@ -42,13 +37,6 @@ SEVERAL_KEYS = 4
 """The version of FindCoordinator that takes several groups (KIP-699, Kafka 3.0)."""
 
 ANY_TRIES = 3
-
-_MOVING = (
-    codes.COORDINATOR_LOAD_IN_PROGRESS,
-    codes.COORDINATOR_NOT_AVAILABLE,
-    codes.NOT_COORDINATOR,
-)
-"""Answers of coordinators that move."""
 
 NO_OFFSETS_TOPIC = (
     "The cluster has no topic __consumer_offsets: no group has committed anything yet, or its "
@@ -258,7 +246,7 @@ def find_coordinators(
     while missing:
         answers = yield from _ask_coordinators(cluster, missing)
         found.update({g: keep_reason(found.get(g), answer) for g, answer in answers.items()})
-        missing = [g for g in missing if wait and _coordinator_may_appear(answers[g], attempt)]
+        missing = [g for g in missing if wait and coordinator_may_appear(answers[g], attempt)]
         if missing:
             yield backoff(attempt)
             attempt += 1
@@ -268,7 +256,8 @@ def find_coordinators(
     return found
 
 
-def _coordinator_may_appear(answer: int | KgError, attempt: int) -> bool:
+def coordinator_may_appear(answer: int | KgError, attempt: int) -> bool:
+    """Whether a coordinator that was not found is worth another question."""
     if isinstance(answer, IncompleteAnswer):
         return attempt < PROTOCOL_TRIES
     return isinstance(answer, BrokerError) and answer.code in (
@@ -320,98 +309,3 @@ def _learn_coordinator(cluster: Cluster, group: str, row: Any) -> int | KgError:
     if known is None or (known.host, known.port) != (row.host, row.port):
         cluster.brokers[row.node_id] = Broker(row.node_id, row.host, row.port)
     return int(row.node_id)
-
-
-Work = Callable[[int, list[str]], Operation[dict[str, Any]]]
-
-
-def by_coordinator(
-    cluster: Cluster, groups: Sequence[str], work: Work
-) -> Operation[dict[str, Any]]:
-    """Run ``work(broker, groups)`` for each coordinator, side by side, and merge the answers.
-
-    ``work`` returns, for every group it was given, a result or a ``KgError``. Groups whose
-    coordinator moved, is loading or did not answer are looked up and asked again until the
-    command's time is up; after that they have their last error. ``work`` must be safe to repeat.
-    """
-    unique = list(dict.fromkeys(groups))
-    located = yield from find_coordinators(cluster, unique, wait=False)
-    nodes = ((located[group], group) for group in unique)
-    parts = grouped((node if isinstance(node, int) else ANY, group) for node, group in nodes)
-    operations = [
-        _follow(cluster, {group: located[group] for group in ids}, work) for ids in parts.values()
-    ]
-    answers: dict[str, Any] = {}
-    for part in (yield from gather(operations)):
-        answers.update(part)
-    return {group: answers[group] for group in unique}
-
-
-def _follow(
-    cluster: Cluster, located: dict[str, int | KgError], work: Work
-) -> Operation[dict[str, Any]]:
-    """Ask until all groups are answered or time is up, in rounds: no storm of requests."""
-    answers: dict[str, Any] = {}
-    attempt = 0
-    while True:
-        requests: set[str] = set()
-        now = yield from _ask_located(located, work, requests)
-        for group, answer in now.items():
-            named_answer = _with_source(cluster, located[group], requests, answer)
-            answers[group] = keep_reason(answers.get(group), named_answer)
-        again = [g for g in now if _try_again(located[g], now[g], attempt)]
-        if not again:
-            return answers
-        for group in again:
-            if now[group].code != codes.COORDINATOR_LOAD_IN_PROGRESS:
-                cluster.coordinators.pop(group, None)
-        if attempt == 1 and any(now[g].code == codes.COORDINATOR_NOT_AVAILABLE for g in again):
-            yield from _look_at_log(cluster)
-        yield backoff(attempt)
-        attempt += 1
-        located = yield from find_coordinators(cluster, again, wait=False)
-
-
-def _look_at_log(cluster: Cluster) -> Operation[None]:
-    """Learn the leaders of ``__consumer_offsets``: a partition without one has no coordinator."""
-    topic = yield from fetch_topic(cluster, "__consumer_offsets")
-    if topic.error is not None:
-        cluster.topics.pop(topic.name, None)
-
-
-def _with_source(cluster: Cluster, node: int | KgError, requests: set[str], answer: Any) -> Any:
-    """Name the broker and the request of an error that should be temporary, but may not be."""
-    if not isinstance(answer, BrokerError) or answer.code not in _MOVING:
-        return answer
-    if isinstance(node, int):
-        return named(cluster, node, requests, answer)
-    return named(cluster, ANY, [find_coordinator.Request.NAME], answer)
-
-
-def _ask_located(
-    located: dict[str, int | KgError], work: Work, requests: set[str]
-) -> Operation[dict[str, Any]]:
-    """Ask each coordinator once; the error of an unknown one is its groups' answer."""
-    answers: dict[str, Any] = {g: node for g, node in located.items() if isinstance(node, KgError)}
-    homes = grouped((node, g) for g, node in located.items() if isinstance(node, int))
-    asked = [(node, part) for node, ids in homes.items() for part in cut(ids, GROUPS_PER_REQUEST)]
-    parts = yield from gather([noting(work(*one), requests) for one in asked])
-    for (_, ids), part in zip(asked, parts, strict=True):
-        answers.update({group: part[group] for group in ids if group in part})
-    return {g: answers[g] if g in answers else left_out(None, f"group {g}") for g in located}
-
-
-def _try_again(node: int | KgError, reply: Any, attempt: int) -> bool:
-    if isinstance(node, KgError):
-        return _coordinator_may_appear(node, attempt)
-    if isinstance(reply, BrokerError):
-        return reply.code in _MOVING
-    return may_get_better(reply, attempt)
-
-
-def pipelined(calls: list[Call]) -> Operation[list[Any]]:
-    """Make several calls at once; no calls, no round trip."""
-    if not calls:
-        return []
-    replies: list[Any] = yield calls
-    return replies

@@ -129,6 +129,14 @@ def call(to: int, request: Struct, max_version: int | None = None) -> Operation[
     return replies[0]
 
 
+def pipelined(calls: list[Call]) -> Operation[list[Any]]:
+    """Make several calls at once; no calls, no round trip."""
+    if not calls:
+        return []
+    replies: list[Any] = yield calls
+    return replies
+
+
 def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     """Run operations side by side and return their results in order."""
     if not operations:

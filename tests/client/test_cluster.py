@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import (
-    Cluster,
-    by_coordinator,
-    call_any,
-    fetch_metadata,
-    fetch_topic,
-    find_coordinators,
-)
-from kgtool.client.leaders import by_leader
+from kgtool.client.cluster import Cluster, call_any, fetch_metadata, fetch_topic, find_coordinators
 from kgtool.client.ops import ANY, DeadlineExceeded, backoff, call
+from kgtool.client.routing import by_coordinator, by_leader
 from kgtool.errors import (
     BrokerError,
     ConnectFailed,
@@ -150,7 +143,7 @@ def test_a_coordinator_that_does_not_exist_yet_is_waited_for() -> None:
 
 
 def test_groups_are_asked_for_in_bounded_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgtool.client.cluster.GROUPS_PER_REQUEST", 4)
+    monkeypatch.setattr("kgtool.client.routing.GROUPS_PER_REQUEST", 4)
     groups = [f"g{n}" for n in range(10)]
     sizes: list[int] = []
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from kgtool.changes.doubt import is_unsettled
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, by_coordinator, find_unsupported, version_of
+from kgtool.client.cluster import Cluster, find_unsupported, version_of
 from kgtool.client.ops import Operation, call
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import GroupDescription, ItemError, Member, Target
 from kgtool.protocol import codes

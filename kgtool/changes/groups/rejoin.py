@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kgtool.client.cluster import Cluster, by_coordinator, version_of
+from kgtool.client.cluster import Cluster, version_of
 from kgtool.client.ops import Operation, call
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import KgError
 from kgtool.protocol.api import join_group, leave_group
 from kgtool.protocol.codes import broker_error

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kgtool.client.cluster import pipelined
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, pipelined
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

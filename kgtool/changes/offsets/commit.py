@@ -14,8 +14,8 @@ from uuid import UUID
 
 from kgtool.changes.offsets.batches import split, tombstone_bytes
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, pipelined, version_of
-from kgtool.client.ops import Call, Operation
+from kgtool.client.cluster import Cluster, version_of
+from kgtool.client.ops import Call, Operation, pipelined
 from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import offset_commit

@@ -18,8 +18,8 @@ from kgtool.changes.offsets.verify import Write, Writes, changed_meanwhile, show
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, pipelined
-from kgtool.client.ops import Call, Operation, gather, grouped
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Call, Operation, gather, grouped, pipelined
 from kgtool.errors import KgError, NotVerified
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
 from kgtool.protocol.api import alter_share_group_offsets, delete_share_group_offsets

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client.answers import left_out, refused
-from kgtool.client.cluster import Cluster, call_any, find_coordinators, pipelined, version_of
-from kgtool.client.ops import ANY, Call, Operation, gather
+from kgtool.client.cluster import Cluster, call_any, find_coordinators, version_of
+from kgtool.client.ops import ANY, Call, Operation, gather, pipelined
 from kgtool.errors import KgError
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, describe_cluster, describe_groups, metadata

@@ -15,8 +15,9 @@ from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out, other_cluster
-from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
-from kgtool.client.ops import Call, Operation, within
+from kgtool.client.cluster import Cluster, call_any, version_of
+from kgtool.client.ops import Call, Operation, pipelined, within
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import (
     Assignment,

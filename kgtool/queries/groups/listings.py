@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.client.answers import is_permanent, refused
-from kgtool.client.cluster import Cluster, ask_metadata, pipelined, version_of
+from kgtool.client.cluster import Cluster, ask_metadata, version_of
 from kgtool.client.ops import (
     Call,
     DeadlineExceeded,
@@ -25,6 +25,7 @@ from kgtool.client.ops import (
     call,
     gather,
     grouped,
+    pipelined,
 )
 from kgtool.errors import KgError, UnsupportedVersion
 from kgtool.model import GroupDescription, GroupListing, ItemError, Listing, Target

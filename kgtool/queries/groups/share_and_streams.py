@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, by_coordinator, ensure_topics, version_of
+from kgtool.client.cluster import Cluster, ensure_topics, version_of
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import KgError
 from kgtool.model import (
     Assignment,

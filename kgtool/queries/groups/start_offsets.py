@@ -11,8 +11,9 @@ from typing import Any
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, by_coordinator
+from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, call
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes

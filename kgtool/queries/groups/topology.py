@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, by_coordinator, ensure_topics, version_of
+from kgtool.client.cluster import Cluster, ensure_topics, version_of
 from kgtool.client.ops import Operation
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.api import streams_group_describe as api

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import is_final, keep_reason
-from kgtool.client.cluster import Cluster, fetch_metadata, pipelined
-from kgtool.client.ops import Call, Operation, backoff, gather, grouped
+from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.ops import Call, Operation, backoff, gather, grouped, pipelined
 from kgtool.errors import BrokerError, DecodeError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_topic, find_coordinators, version_of
-from kgtool.client.leaders import by_leader
 from kgtool.client.ops import READING_SHARE, Operation, grouped, within
+from kgtool.client.routing import by_leader
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import list_offsets, offset_fetch

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
-from kgtool.client.ops import Call, Operation, grouped
+from kgtool.client.cluster import Cluster, version_of
+from kgtool.client.ops import Call, Operation, grouped, pipelined
+from kgtool.client.routing import by_coordinator
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes

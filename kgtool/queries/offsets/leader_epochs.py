@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kgtool.client.cluster import Cluster
-from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Operation, call, grouped
+from kgtool.client.routing import by_leader
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

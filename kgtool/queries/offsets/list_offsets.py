@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out, may_get_better
-from kgtool.client.cluster import Cluster, pipelined
-from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation, cut, grouped
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Call, Operation, cut, grouped, pipelined
+from kgtool.client.routing import by_leader
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

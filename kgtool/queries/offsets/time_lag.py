@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
-from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation, cut, grouped
+from kgtool.client.routing import by_leader
 from kgtool.errors import DecodeError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
