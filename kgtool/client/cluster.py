@@ -1,8 +1,8 @@
 """A cache of the cluster's brokers, coordinators and leaders, and the operations that fill it.
 
-Only the operations in this module and in ``routing`` change it. An entry that an answer contradicts
-(NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER, a lost connection) is dropped and looked up again until the
-command's time is up.
+Only the operations here and in ``routing`` change it. An entry that an answer contradicts
+(NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER, a lost connection) is dropped and looked up again until
+the command's time is up.
 """
 
 from __future__ import annotations

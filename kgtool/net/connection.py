@@ -16,17 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgtool import __version__
-from kgtool.errors import (
-    AuthenticationError,
-    ConnectFailed,
-    KgError,
-    LoginLost,
-    ResolveFailed,
-    TimedOut,
-)
+from kgtool.errors import AuthenticationError, KgError, LoginLost
 from kgtool.net.background import Background
 from kgtool.net.dns import SocketAddress, numeric, resolve, unresolved
-from kgtool.net.tcp import TcpSocket, connect_error
+from kgtool.net.tcp import TcpSocket, connect_error, most_telling, of_advertised
 from kgtool.net.transport import Transport
 from kgtool.protocol.channel import CLOSED, READY, Channel, Expected
 from kgtool.protocol.sasl import Mechanism
@@ -223,7 +216,7 @@ class Connection:
                 return
             self._note_failure(sock, error)
         if not self._racing:
-            self.close(_most_telling(self._failures) or connect_error(0, self.peer))
+            self.close(most_telling(self._failures) or connect_error(0, self.peer))
 
     def _note_failure(self, sock: TcpSocket, error: KgError) -> None:
         sock.close()
@@ -280,7 +273,8 @@ class Connection:
     def _on_hung_up(self, sock: TcpSocket, error: KgError) -> None:
         """The peer hung up: a broker that does so at once may require a login."""
         explain = None
-        if self._is_silent:
+        # No broker of the session has answered anything but ApiVersions.
+        if self.is_ready and not self._transport.is_proven:
             explain = self._transport.explain_silence(error, self._host, self._port)
         if explain is None:
             self.on_failed(sock, error)
@@ -335,11 +329,6 @@ class Connection:
             self._transport.bad_addresses.discard(sock.address)
             self._send_queue()
 
-    @property
-    def _is_silent(self) -> bool:
-        """Whether no broker of the session has answered anything but ApiVersions."""
-        return self.is_ready and not self._transport.is_proven
-
     # -- logins ---------------------------------------------------------------------------
 
     def _fetch_login(self, done: Callable[[Mechanism | None], None]) -> None:
@@ -388,14 +377,14 @@ class Connection:
         for sock in self._sockets():
             self._transport.bad_addresses.add(sock.address)
         failures = [] if self._is_up else self._failures
-        self.close(_most_telling([*failures, error]) or error)
+        self.close(most_telling([*failures, error]) or error)
 
     def close(self, error: KgError) -> None:
         """End the connection; requests without a reply get ``error``."""
         if not self._is_up and self.failed_at is None:
             self.failed_at = time.monotonic()
         if self.advertised_by is not None and not self._is_up:
-            error = _of_advertised(error, self.advertised_by)
+            error = of_advertised(error, self.advertised_by)
         if self.channel.trace is not None and not self.is_closed:
             self.channel.trace(f"× {self.peer}: {error}")
         for sock in self._sockets():
@@ -404,22 +393,3 @@ class Connection:
         self._next_address_at = math.inf
         self.channel.fail(error)
         self._send_queue()
-
-
-def _of_advertised(error: KgError, broker: int) -> KgError:
-    """Return the error of an address that can't be reached; it says who has named the address."""
-    if not isinstance(error, ConnectFailed | ResolveFailed | TimedOut):
-        return error
-    found = error.after_sending()
-    found.maybe_done = error.maybe_done
-    found.hint = (
-        f"Broker {broker} has this address in its advertised.listeners: is it running, and can it "
-        "be reached from here?"
-    )
-    return found
-
-
-def _most_telling(failures: list[KgError]) -> KgError | None:
-    """Return the failure that tells most: any other than that nothing answers."""
-    telling = [error for error in failures if not isinstance(error, ConnectFailed)]
-    return next(iter(telling or failures[-1:]), None)

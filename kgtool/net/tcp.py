@@ -13,7 +13,14 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
-from kgtool.errors import ConnectFailed, ConnectionLost, KgError, NetworkError
+from kgtool.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    KgError,
+    NetworkError,
+    ResolveFailed,
+    TimedOut,
+)
 from kgtool.net.dns import SocketAddress
 
 CHUNK = 1024 * 1024
@@ -220,3 +227,22 @@ def connection_error(error: OSError, peer: str) -> NetworkError:
         return ConnectionLost(f"{peer} reset the connection.")
     reason = error.strerror or str(error)
     return ConnectionLost(f"The connection to {peer} broke: {reason}.")
+
+
+def of_advertised(error: KgError, broker: int) -> KgError:
+    """Return the error of an address that can't be reached; it says who has named the address."""
+    if not isinstance(error, ConnectFailed | ResolveFailed | TimedOut):
+        return error
+    found = error.after_sending()
+    found.maybe_done = error.maybe_done
+    found.hint = (
+        f"Broker {broker} has this address in its advertised.listeners: is it running, and can it "
+        "be reached from here?"
+    )
+    return found
+
+
+def most_telling(failures: list[KgError]) -> KgError | None:
+    """Return the failure that tells most: any other than that nothing answers."""
+    telling = [error for error in failures if not isinstance(error, ConnectFailed)]
+    return next(iter(telling or failures[-1:]), None)

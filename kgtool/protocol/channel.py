@@ -79,14 +79,6 @@ class _InFlight(NamedTuple):
     correlation_id: int
 
 
-def _is_controller(peer: str) -> NotKafka:
-    return NotKafka(
-        f"{peer} is a KRaft controller, and kgtool talks to brokers.",
-        hint="Give a broker's address with --bootstrap-server: clients can't use the listener of "
-        "the controllers.",
-    )
-
-
 class Channel:
     """The protocol state of one connection to one broker.
 
@@ -351,24 +343,23 @@ class Channel:
         reply = self._decode_versions(frame, version)
         if reply.error_code == REBOOTSTRAP_REQUIRED and self._expected is not None:
             cluster_id, node_id = self._expected
-            self.fail(
-                ConnectFailed(
-                    f"{self.peer} is not broker {node_id} of the cluster {cluster_id}: "
-                    "another broker has this address now."
-                )
+            raise ConnectFailed(
+                f"{self.peer} is not broker {node_id} of the cluster {cluster_id}: "
+                "another broker has this address now."
             )
-            return
         if reply.error_code:
-            self.fail(broker_error(reply.error_code))
-            return
+            raise broker_error(reply.error_code)
         self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in reply.api_keys}
         self.features = {
             row.name: row.max_version_level for row in getattr(reply, "finalized_features", ())
         }
         if METADATA not in self.versions and VOTE in self.versions:
-            self.fail(_is_controller(self.peer))
-            return
+            raise NotKafka(
+                f"{self.peer} is a KRaft controller, and kgtool talks to brokers.",
+                hint="Give a broker's address with --bootstrap-server: clients can't use the "
+                "listener of the controllers.",
+            )
         self._be_ready()
 
     def _be_ready(self) -> None:
@@ -379,17 +370,14 @@ class Channel:
 
     def _retry_versions(self, frame: bytes, version: int) -> None:
         """Retry in the broker's highest version; 2.1 to 2.3 answer an empty list: version 0."""
-        highest = 0
+        if version == 0:
+            raise UnsupportedVersion(f"{self.peer} refuses ApiVersions 0: it is no broker.")
         try:
             reply, _ = decode_prefix(api_versions.Response, 0, frame, 4)
         except DecodeError:
             reply = api_versions.Response()
-        for row in reply.api_keys:
-            if row.api_key == api_versions.Request.KEY:
-                highest = row.max_version
-        if version == 0:
-            self.fail(UnsupportedVersion(f"{self.peer} refuses ApiVersions 0: it is no broker."))
-            return
+        offered = {row.api_key: row.max_version for row in reply.api_keys}
+        highest = offered.get(api_versions.Request.KEY, 0)
         self._ask_versions(max(0, min(highest, version - 1)))
 
     def closed_error(self) -> KgError:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.journal import history, journal
-from kgtool.changes.journal.folder import JournalError, default_folder, make_folder
+from kgtool.changes.journal import history
+from kgtool.changes.journal.folder import UNNAMED, JournalError, default_folder, make_folder, sweep
 from kgtool.changes.journal.history import (
     JournalEntry,
     entries,
@@ -24,7 +24,6 @@ from kgtool.changes.journal.history import (
     last,
     prune,
     read_entry,
-    sweep,
 )
 from kgtool.changes.journal.journal import ConfigChange, Journal, JournalHeader, mark
 from kgtool.errors import ConfigError, KgError
@@ -532,7 +531,7 @@ class TestPruning:
         running.close("done", 4000)
 
     def test_sweeping(self, tmp_path: Path) -> None:
-        left = tmp_path / f".dead{journal.UNNAMED}"
+        left = tmp_path / f".dead{UNNAMED}"
         left.write_bytes(b"{")
         finished(tmp_path, "a")
         sweep(tmp_path)

@@ -6,6 +6,8 @@ and its files are used only where this user, or root, owns them and others can't
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import stat
 from collections.abc import Mapping
@@ -14,6 +16,8 @@ from pathlib import Path
 from kgtool.errors import KgError
 
 FOLDER_VARIABLE = "KGTOOL_JOURNAL_DIR"
+UNNAMED = ".new"
+"""The end of a journal's name until its first part is on the disk."""
 
 
 class JournalError(KgError):
@@ -111,6 +115,24 @@ def _check(what: str, found: os.stat_result) -> None:
             f"Other users may write to the {what}, so it is not used.",
             hint=f"chmod go-w, or choose another folder with {FOLDER_VARIABLE}.",
         )
+
+
+def is_locked(path: Path) -> bool:
+    """Whether the process that writes a journal still lives."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def sweep(folder: Path) -> None:
+    """Remove the unnamed journals of processes that were killed."""
+    for path in folder.glob(f".*{UNNAMED}"):
+        with contextlib.suppress(OSError):
+            if not is_locked(path):
+                path.unlink()
 
 
 def write_error(what: str, error: OSError, *, has_changed: bool = False) -> JournalError:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.journal.folder import check_file, check_folder
+from kgtool.changes.journal.folder import check_file, check_folder, is_locked
 from kgtool.changes.journal.journal import (
     DONE,
     FAILED,
@@ -19,7 +17,6 @@ from kgtool.changes.journal.journal import (
     RUNNING,
     SUFFIX,
     UNDONE,
-    UNNAMED,
     VERSION,
     ConfigChange,
 )
@@ -168,7 +165,7 @@ def read_entry(path: Path, held: HeldFile | None = None) -> JournalEntry:
     file: Source = held or path
     header = read_header(file)
     with readable(path):
-        is_locked = path.is_file() and _is_locked(path)
+        is_held = path.is_file() and is_locked(path)
         marks = _tail(file)
     ends = [mark for mark in marks if mark.get("kind") == "end"]
     if ends:
@@ -176,7 +173,7 @@ def read_entry(path: Path, held: HeldFile | None = None) -> JournalEntry:
         state = DONE if counts.get("state") == DONE else INTERRUPTED
     else:
         counts = readable_extent(file)._asdict()
-        state = RUNNING if is_locked else INTERRUPTED
+        state = RUNNING if is_held else INTERRUPTED
     for mark in marks:
         if mark.get("kind") == "undone":
             state = UNDONE
@@ -227,15 +224,6 @@ def read_header(path: Source) -> dict[str, Any]:
             hint="Use that version of kgtool, or a newer one, to undo it.",
         )
     return header
-
-
-def _is_locked(path: Path) -> bool:
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _tail(path: Source) -> list[dict[str, Any]]:
@@ -406,11 +394,3 @@ def prune(
         else:
             removed.append(entry)
     return removed, failed
-
-
-def sweep(folder: Path) -> None:
-    """Remove the unnamed journals of processes that were killed."""
-    for path in folder.glob(f".*{UNNAMED}"):
-        with contextlib.suppress(OSError):
-            if not _is_locked(path):
-                path.unlink()

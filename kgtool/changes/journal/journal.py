@@ -27,7 +27,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.journal.folder import JournalError, make_folder, open_private, write_error
+from kgtool.changes.journal.folder import (
+    UNNAMED,
+    JournalError,
+    make_folder,
+    open_private,
+    write_error,
+)
 from kgtool.changes.journal.jsonl import LineFile, append, dump, group_lines, record_of
 from kgtool.changes.snapshot import GroupChange
 from kgtool.durable import sync
@@ -36,7 +42,6 @@ from kgtool.protocol.codes import is_refusal
 
 VERSION = 1
 SUFFIX = ".jsonl"
-UNNAMED = ".new"
 
 DONE, INTERRUPTED, UNDONE, RUNNING = "done", "interrupted", "undone", "running"
 FAILED, UNKNOWN = "failed", "unknown"

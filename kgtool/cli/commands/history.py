@@ -6,7 +6,8 @@ from typing import Any
 
 from kgtool import timespec
 from kgtool.changes.cleanup import progress
-from kgtool.changes.journal.history import JournalEntry, entries, prune, sweep
+from kgtool.changes.journal.folder import sweep
+from kgtool.changes.journal.history import JournalEntry, entries, prune
 from kgtool.changes.journal.journal import RUNNING
 from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.options.declare import declare, flag, option
