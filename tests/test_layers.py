@@ -220,7 +220,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
     "queries": (
         {"cluster"},
         {f"offsets/{name}" for name in ("fetch", "lag", "leader_epochs")}
-        | {"offsets/list_offsets", "offsets/record_retention"},
+        | {"offsets/list_offsets", "offsets/record_retention", "cluster/pending"},
         {"groups"},
         # Of all transactions, those that the log knows.
         {"log", "cluster/transactions"},

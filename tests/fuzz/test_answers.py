@@ -13,8 +13,9 @@ from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost, KgError
 from kgtool.model import Broker, TopicPartition
 from kgtool.queries.cluster.coordinators import locate_groups
+from kgtool.queries.cluster.pending import first_commits
 from kgtool.queries.cluster.permissions import permissions
-from kgtool.queries.cluster.transactions import first_commits, open_transactions
+from kgtool.queries.cluster.transactions import open_transactions
 from kgtool.queries.doctor.examine import DoctorOptions, diagnose
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.groups.list import list_groups

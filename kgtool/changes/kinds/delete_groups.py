@@ -22,7 +22,7 @@ from kgtool.model import GroupDeletion, GroupDescription, InternalTopic, ItemErr
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.transactions import first_commits, pending_transaction
+from kgtool.queries.cluster.pending import first_commits, pending_transaction
 from kgtool.queries.groups.describe import wrong_type
 from kgtool.queries.groups.listings import find_unlisted
 from kgtool.queries.groups.share_and_streams import read_with_offsets

@@ -30,8 +30,8 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.pending import pending_error, pending_partitions
 from kgtool.queries.cluster.topics import expand
-from kgtool.queries.cluster.transactions import pending_error, pending_partitions
 from kgtool.queries.groups.describe import describe_with_type, is_subscribed, wrong_type
 from kgtool.queries.groups.share_and_streams import read_share_groups
 from kgtool.queries.log.reader import mark_pending

@@ -24,7 +24,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotVerified, OutcomeUnknown
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
-from kgtool.queries.cluster.transactions import pending_error
+from kgtool.queries.cluster.pending import pending_error
 from kgtool.queries.groups.describe import describe_with_type, without_expiry
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of

@@ -8,7 +8,7 @@ from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.transactions import pending_error
+from kgtool.queries.cluster.pending import pending_error
 from kgtool.queries.groups.describe import wrong_type
 from kgtool.queries.offsets.list_offsets import LogRange
 from kgtool.text import counted, listed

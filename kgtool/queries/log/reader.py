@@ -13,7 +13,7 @@ from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import list_offsets, offset_fetch
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.cluster.transactions import held_open
+from kgtool.queries.cluster.pending import held_open
 from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import STABLE, Committed
 from kgtool.queries.offsets.list_offsets import READ_UNCOMMITTED, ask_offsets

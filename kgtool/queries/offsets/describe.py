@@ -109,7 +109,7 @@ def _describe_batch(
     )
     bare = [d.group for d in described if d.error is None and committed[d.group] == {}]
     if bare:  # they may have a first commit that is still pending
-        from kgtool.queries.cluster.transactions import first_commits
+        from kgtool.queries.cluster.pending import first_commits
 
         committed.update((yield from first_commits(cluster, bare, strict=True)))
     described = yield from mark_unlisted(described, options.kinds, committed)
