@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kgtool.errors import TimedOut
-from kgtool.queries.cluster import pending
+from kgtool.queries.cluster import pending as cluster_pending
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.outcomes import Outcome
@@ -115,7 +115,7 @@ def test_explain_says_of_both_that_they_are_refused(pending: Open) -> None:
 def test_a_large_cluster_is_asked_for_all_its_partitions(
     pending: Open, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending, "PARTITIONS_AT_ONCE", 1)
+    monkeypatch.setattr(cluster_pending, "PARTITIONS_AT_ONCE", 1)
     result = pending.run("delete", "--group", pending.fresh, "--yes")
     assert only(result.json["errors"])["name"] == "UNSTABLE_OFFSET_COMMIT"
     assert pending.fresh in clients.group_ids(bootstrap)
@@ -128,7 +128,7 @@ def test_a_group_that_could_not_be_asked_is_not_deleted(
         return dict.fromkeys(wanted, TimedOut("b1:9092 did not answer."))
         yield
 
-    monkeypatch.setattr(pending, "fetch_selected", silent)
+    monkeypatch.setattr(cluster_pending, "fetch_selected", silent)
     result = pending.run("delete", "--group", pending.fresh, "--yes")
     error = only(result.json["errors"])
     assert (error["name"], "--force" in error["hint"]) == ("TIMEOUT", True)

@@ -17,7 +17,7 @@ from kgtool.columns.groups import SUBSCRIPTION
 from kgtool.model import CommittedOffset, GroupDescription, Member, TopicPartition
 from kgtool.protocol.api import consumer_group_describe, describe_groups
 from kgtool.protocol.plan import encode
-from kgtool.queries.groups.describe import _classic_group, _consumer_group
+from kgtool.queries.groups.decode import classic_group, consumer_group
 from kgtool.queries.offsets.describe import _Group
 from kgtool.queries.offsets.lag import LogEnds, offset_row
 from kgtool.records.subscription import ConsumerProtocolSubscription, OwnedPartitions, encode_topics
@@ -54,7 +54,7 @@ def test_assignments(raw: bytes, protocol: str, partitions: int | None, shown: s
         protocol_data="range",
         members=[member],
     )
-    (found,) = member_rows(_classic_group(Cluster(), 1, row))
+    (found,) = member_rows(classic_group(Cluster(), 1, row))
     assert (found["partitions"], found["current_assignment"]) == (partitions, shown)
     assert found["subscribed_topics"] == (["t", "u"] if protocol == "consumer" else None)
     assert (found["assignor"], found["subscribed_regex"], found["rack"]) == ("range", None, None)
@@ -73,7 +73,7 @@ def test_what_members_say_of_themselves() -> None:
         protocol_data="range",
         members=[describe_groups.Member(member_metadata=each) for each in metadata],
     )
-    rows = member_rows(_classic_group(Cluster(), 1, row))
+    rows = member_rows(classic_group(Cluster(), 1, row))
     assert [(found["rack"], found["assignor"]) for found in rows] == [
         ("eu-1", "range"),
         (None, "range"),
@@ -85,7 +85,7 @@ def test_what_members_say_of_themselves() -> None:
         rack_id="us-2", subscribed_topic_names=["t"], subscribed_topic_regex="t.*"
     )
     new = consumer_group_describe.Group(assignor_name="uniform", members=[member])
-    (found,) = member_rows(_consumer_group(Cluster(), 1, new))
+    (found,) = member_rows(consumer_group(Cluster(), 1, new))
     assert [found[name] for name in SUBSCRIPTION] == [["t"], "t.*", "uniform", "us-2"]
 
 

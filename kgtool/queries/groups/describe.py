@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out, other_cluster
@@ -19,15 +18,7 @@ from kgtool.client.cluster import Cluster, call_any, version_of
 from kgtool.client.ops import Call, Operation, pipelined, within
 from kgtool.client.routing import by_coordinator
 from kgtool.errors import BrokerError, KgError
-from kgtool.model import (
-    Assignment,
-    Broker,
-    GroupDescription,
-    GroupListing,
-    ItemError,
-    Member,
-    Target,
-)
+from kgtool.model import GroupDescription, GroupListing, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import describe_groups as describe_groups_api
@@ -35,8 +26,8 @@ from kgtool.protocol.codes import broker_error
 from kgtool.protocol.schema import Struct
 from kgtool.queries.cluster.coordinators import explain_absence
 from kgtool.queries.cluster.offsets_partition import TOPIC
+from kgtool.queries.groups.decode import classic_group, consumer_group
 from kgtool.queries.groups.listings import list_once
-from kgtool.records.subscription import decode_assignment, rack_of, subscribed_topics
 from kgtool.text import shell_word
 
 SHARE_TOOL = "kafka-share-groups.sh"
@@ -207,11 +198,11 @@ def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
             error = broker_error(row.error_code, row.error_message)
             errors.append(denied.explain(error, denied.DESCRIBE, group=group))
         elif isinstance(row, consumer_group_describe.Group):
-            known.append(_consumer_group(cluster, broker, row))
+            known.append(consumer_group(cluster, broker, row))
         elif row.group_state == "Dead" and not row.members:
             errors.append(broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found."))
         else:
-            known.append(_classic_group(cluster, broker, row))
+            known.append(classic_group(cluster, broker, row))
     living = [one for one in known if one.members]
     failures = [error for error in errors if error.code not in NOT_THIS_TYPE]
     if len(group.encode("utf-8", "surrogatepass")) > LONGEST:
@@ -229,119 +220,6 @@ LONGEST = 32_700
 """Bytes of a name beyond which an error message with it in it may not fit an answer (32,767)."""
 NOT_THIS_TYPE = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
 """Errors that say no more than "no such group" or "not of my protocol"."""
-
-
-def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
-    members = tuple(
-        epoch_member(
-            member,
-            instance_id=member.instance_id,
-            assignment=_assignment(cluster, member.assignment),
-            subscribed=tuple(member.subscribed_topic_names),
-            subscribed_regex=member.subscribed_topic_regex or None,
-            target=_assignment(cluster, member.target_assignment),
-            is_classic=None if member.member_type < 0 else member.member_type == 0,
-        )
-        for member in row.members
-    )
-    coordinator = cluster.brokers.get(broker)
-    return epoch_group(row, "consumer", row.assignor_name, members, coordinator)
-
-
-def epoch_member(row: Any, **own: Any) -> Member:
-    """Return a member of a group of a type that the new coordinator has brought.
-
-    :param own: the fields that depend on the type.
-    """
-    return Member(
-        member_id=row.member_id,
-        client_id=row.client_id,
-        host=row.client_host,
-        rack=row.rack_id,
-        epoch=row.member_epoch,
-        **own,
-    )
-
-
-def epoch_group(
-    row: Any, kind: str, assignor: str, members: tuple[Member, ...], coordinator: Broker | None
-) -> GroupDescription:
-    """Return a group of a type that the new coordinator has brought."""
-    return GroupDescription(
-        group=row.group_id,
-        type=kind,
-        state=row.group_state,
-        protocol_type=kind,
-        assignor=assignor,
-        coordinator=coordinator,
-        members=members,
-        group_epoch=row.group_epoch,
-        assignment_epoch=row.assignment_epoch,
-    )
-
-
-def sorted_assignment(parts: Iterable[tuple[str, Iterable[int]]]) -> Assignment:
-    """Return topics (or subtopologies) with their partitions (tasks), all in order."""
-    found: dict[str, set[int]] = {}  # a client may name anything twice
-    for name, numbers in parts:
-        found.setdefault(name, set()).update(numbers)
-    return tuple(sorted((name, tuple(sorted(numbers))) for name, numbers in found.items()))
-
-
-def _assignment(cluster: Cluster, wire: Any) -> Assignment:
-    return sorted_assignment(
-        (row.topic_name or _name_of(cluster, row.topic_id), row.partitions)
-        for row in wire.topic_partitions
-    )
-
-
-def _name_of(cluster: Cluster, topic_id: UUID) -> str:
-    """Return a topic's name, or its id where the topic was deleted."""
-    names = (topic.name for topic in cluster.topics.values() if topic.topic_id == topic_id)
-    return next(names, str(topic_id))
-
-
-def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
-    is_consumer = row.protocol_type == "consumer"
-    assigned = [
-        _classic_assignment(member.member_assignment) if is_consumer else None
-        for member in row.members
-    ]
-    members = tuple(
-        Member(
-            member_id=member.member_id,
-            instance_id=member.group_instance_id,
-            client_id=member.client_id,
-            host=member.client_host,
-            assignment=assignment or (),
-            subscribed=_classic_subscription(member.member_metadata) if is_consumer else None,
-            rack=rack_of(member.member_metadata) if is_consumer else None,
-            is_unread=assignment is None and bool(member.member_assignment),
-        )
-        for member, assignment in zip(row.members, assigned, strict=True)
-    )
-    return GroupDescription(
-        group=row.group_id,
-        type="classic",
-        state=row.group_state,
-        protocol_type=row.protocol_type,
-        assignor=row.protocol_data,
-        coordinator=cluster.brokers.get(broker),
-        members=members,
-    )
-
-
-def _classic_assignment(raw: bytes) -> Assignment | None:
-    try:
-        decoded = decode_assignment(raw)
-    except KgError:  # also where it is empty; clients may put anything there
-        return None
-    return sorted_assignment((row.topic, row.partitions) for row in decoded.assigned_partitions)
-
-
-def _classic_subscription(raw: bytes) -> tuple[str, ...] | None:
-    topics = subscribed_topics([raw]) if raw else None
-    return None if topics is None else tuple(sorted(topics))
 
 
 def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:

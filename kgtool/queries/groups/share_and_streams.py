@@ -17,8 +17,6 @@ from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
 from kgtool.client.routing import by_coordinator
 from kgtool.errors import KgError
 from kgtool.model import (
-    Assignment,
-    Broker,
     GroupDescription,
     GroupListing,
     GroupOffsets,
@@ -30,27 +28,17 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.api import share_group_describe, streams_group_describe
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.decode import Tasks, share_group, streams_group, tasks
 from kgtool.queries.groups.describe import (
     NOT_THIS_TYPE,
     describe_groups,
     describe_with_type,
-    epoch_group,
-    epoch_member,
     rows_by_group,
-    sorted_assignment,
 )
 from kgtool.queries.groups.start_offsets import fetch_start_offsets, fetch_starts
 from kgtool.queries.offsets.fetch import Committed, Partitions, fetch_committed, fetch_selected
 from kgtool.queries.offsets.lag import offset_row
 from kgtool.queries.offsets.list_offsets import log_ends
-
-
-class Tasks(NamedTuple):
-    """The tasks of a streams member, by subtopology: ``(("0", (0, 1)),)``."""
-
-    active: Assignment
-    standby: Assignment
-    warmup: Assignment
 
 
 class StreamsMember(NamedTuple):
@@ -155,19 +143,19 @@ def _read(cluster: Cluster, broker: int, row: Any) -> OtherGroup | KgError | Non
         return denied.explain(error, denied.DESCRIBE, group=row.group_id)
     coordinator = cluster.brokers.get(broker)
     if isinstance(row, share_group_describe.Group):
-        return OtherGroup(_share_group(row, coordinator))
+        return OtherGroup(share_group(row, coordinator))
     topology = row.topology
     parts = (topology.subtopologies or ()) if topology is not None else ()
     return OtherGroup(
-        _streams_group(row, coordinator),
+        streams_group(row, coordinator),
         topology.epoch if topology is not None else None,
         {part.subtopology_id: _sources(part) for part in parts},
         {
             member.member_id: StreamsMember(
                 member.process_id,
                 member.topology_epoch,
-                _tasks(member.assignment),
-                _tasks(member.target_assignment),
+                tasks(member.assignment),
+                tasks(member.target_assignment),
             )
             for member in row.members
         },
@@ -178,45 +166,6 @@ def _sources(part: Any) -> tuple[str, ...]:
     """Return the topics of a subtopology (``StreamsTopology.sourceTopicMap``)."""
     inner = (info.name for info in part.repartition_source_topics)
     return tuple(sorted({*part.source_topics, *inner}))
-
-
-def _share_group(row: Any, coordinator: Broker | None) -> GroupDescription:
-    members = tuple(
-        epoch_member(
-            member,
-            instance_id=None,
-            assignment=sorted_assignment(
-                (part.topic_name, part.partitions) for part in member.assignment.topic_partitions
-            ),
-            subscribed=tuple(sorted(member.subscribed_topic_names)),
-        )
-        for member in row.members
-    )
-    return epoch_group(row, "share", row.assignor_name, members, coordinator)
-
-
-def _streams_group(row: Any, coordinator: Broker | None) -> GroupDescription:
-    members = tuple(
-        epoch_member(
-            member,
-            instance_id=member.instance_id,
-            assignment=_tasks(member.assignment).active,
-            subscribed=None,
-            target=_tasks(member.target_assignment).active,
-            is_classic=member.is_classic,
-        )
-        for member in row.members
-    )
-    return epoch_group(row, "streams", "", members, coordinator)
-
-
-def _tasks(wire: Any) -> Tasks:
-    return Tasks(
-        *(
-            sorted_assignment((part.subtopology_id, part.partitions) for part in parts)
-            for parts in (wire.active_tasks, wire.standby_tasks, wire.warmup_tasks)
-        )
-    )
 
 
 def streams_topics(
