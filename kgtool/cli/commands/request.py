@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -38,11 +37,12 @@ from kgtool.json_rows import unique
 from kgtool.model import ItemError, Target
 from kgtool.protocol import api
 from kgtool.protocol.api import load, names
-from kgtool.protocol.as_json import ResponseError, carries, element, error_codes, is_struct, to_json
+from kgtool.protocol.as_json import ResponseError, error_codes, to_json
 from kgtool.protocol.codes import broker_error
+from kgtool.protocol.described import about, field_rows
 from kgtool.protocol.frame import encode_request
 from kgtool.protocol.plan import encode
-from kgtool.protocol.schema import Field, changes
+from kgtool.protocol.schema import changes
 from kgtool.text import counted
 
 GOES_TO = {
@@ -315,13 +315,7 @@ def _bytes(row: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# Tables of APIs and fields
-
-
-def about(module: Any) -> str:
-    """Return an API's summary: the first line of its file, without the name."""
-    first = (module.__doc__ or "").split("\n\n")[0]
-    return " ".join(first.split()).partition(": ")[2].rstrip(".")
+# The table of APIs, and bytes
 
 
 def api_rows() -> list[dict[str, Any]]:
@@ -342,76 +336,6 @@ def api_rows() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def field_rows(
-    message: str, cls: Any, version: int | None, flexible: bool | None = None, depth: int = 0
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each field of a message, nested ones after the one that holds them.
-
-    :param version: only the fields of this version; ``flexible``: whether it has tagged fields.
-    """
-    said = notes(cls)
-    if flexible is None:
-        flexible = version is not None and version in cls.FLEXIBLE
-    for field in cls.FIELDS:
-        if version is not None and not carries(field, version, flexible):
-            continue
-        yield {
-            "message": message,
-            "depth": depth,
-            "field": field.wire,
-            "type": type_of(field),
-            "versions": str(field.versions),
-            "nullable": None if field.nullable.low > field.nullable.high else str(field.nullable),
-            "tag": field.tag,
-            "default": _default(field),
-            "ignorable": field.ignorable,
-            "note": said.get(field.name),
-        }
-        if field.kind == "struct" or (field.kind == "array" and is_struct(field.of)):
-            yield from field_rows(message, field.of, version, flexible, depth + 1)
-
-
-@cache
-def notes(cls: type) -> dict[str, str]:
-    """Return the comments above a schema's fields; none if there is no source."""
-    import inspect
-
-    try:
-        lines = inspect.getsource(cls).splitlines()
-    except (OSError, TypeError):
-        return {}
-    found: dict[str, str] = {}
-    said: list[str] = []
-    for line in map(str.strip, lines):
-        name, colon, _ = line.partition(":")
-        if line.startswith("#"):
-            said.append(line.lstrip("# "))
-        elif colon and name.isidentifier() and said:
-            found[name] = " ".join(said)
-            said = []
-        else:
-            said = []
-    return found
-
-
-def type_of(field: Field) -> str:
-    """Return a field's type as Kafka's message JSON writes it: ``[]int32``, ``Topic``."""
-    if field.kind == "struct":
-        return str(field.of.__name__)
-    if field.kind == "array":
-        return f"[]{field.of.__name__ if is_struct(field.of) else element(field).kind}"
-    return field.kind
-
-
-def _default(field: Field) -> Any:
-    value = field.default_value()
-    if field.kind in ("struct", "array"):
-        return None if value is None else ([] if field.kind == "array" else {})
-    if field.kind == "uuid":
-        return "AAAAAAAAAAAAAAAAAAAAAA"
-    return value.decode("ascii") if isinstance(value, bytes) else value
 
 
 def hexdump(title: str, data: bytes) -> str:
