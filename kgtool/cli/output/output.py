@@ -3,10 +3,6 @@
 One ``Output`` per run. A command calls ``begin`` when it knows the cluster, ``row`` per result,
 ``failed`` per failure, and ``finish``, which closes the document and returns the exit status. In
 the text format rows are not shown: the command prints its own tables with ``text``.
-
-Formats: ``json`` is one document, streamed, and complete even if the run fails halfway; ``ndjson``
-is a line per result, failures included; ``csv`` is a header and rows; ``yaml`` is the JSON document
-as YAML.
 """
 
 from __future__ import annotations
@@ -20,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
+from kgtool.cli.output.document import Document
 from kgtool.cli.output.errors import error_object, in_own_words, is_unknown_name, sentence, together
 from kgtool.columns import Column, Row
 from kgtool.errors import KgError, UsageError
 from kgtool.held import STDOUT
-from kgtool.json_rows import RowTemplate, encode
 from kgtool.model import ItemError, Target
-from kgtool.text import cell, escape, shell_word, shown
+from kgtool.text import escape, shell_word
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -72,15 +68,10 @@ class Output:
         self._pager: Popen[str] | None = None
         self._noted: set[str] = set()
         self._similar: Counter[tuple[str, str | None]] = Counter()
-        self._columns: tuple[str, ...] = ()
-        self._template: RowTemplate | None = None
-        self._document: list[Row] = []
-        self._last_name: str | None = None
-        self._rows = 0
         self._held: list[ItemError] | None = None
         """Errors about names that do not exist, not yet named; None: they are named at once."""
         self._suggest: Callable[[ItemError], str | None] | None = None
-        self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
+        self._is_finished = self._reader_gone = False
         self._write_error: KgError | None = None
 
     @property
@@ -160,43 +151,16 @@ class Output:
 
     def begin(self, columns: Iterable[Column | str] = (), cluster_id: str | None = None) -> None:
         """Set the keys of all rows (null where unknown) and the cluster id of the document."""
-        self._columns = tuple(each if isinstance(each, str) else each.key for each in columns)
-        self._template = None
+        self._document.begin(columns)
         self.cluster_id = cluster_id
 
     def row(self, row: Row) -> None:
         """Write one result; nothing in the text format, and nothing beyond ``limit``."""
-        self._rows += 1
-        if self.limit is not None and self._rows > self.limit:
-            return
-        complete = self._complete(row)
-        if self.format in ("json", "ndjson"):
-            is_known = len(complete) == len(self._columns)
-            self._put([self._json.line(complete.values()) if is_known else encode(complete)])
-        elif self.format == "csv":
-            self._write_csv(complete)
-        elif self.format == "yaml":
-            self._document.append(complete)
-        elif self.format == "name":
-            self._write_name(complete)
-        self._has_rows = True
+        self._document.row(row)
 
     def records(self, rows: Sequence[Sequence[object]]) -> None:
         """Write many results, each with its values in the order of the columns."""
-        if rows and self.format in ("json", "ndjson"):
-            self._put(self._json.lines(rows))
-            self._has_rows = True
-            return
-        for values in rows:
-            self.row(dict(zip(self._columns, values, strict=True)))
-
-    def _put(self, lines: list[str]) -> None:
-        if self.format == "json":
-            self._open_json()
-            self._write(",\n" if self._has_rows else "\n")
-            self._write(",\n".join(lines))
-        else:
-            self._write("\n".join(lines) + "\n")
+        self._document.records(rows)
 
     def failed(self, error: ItemError, *, row: Row | None = None, quiet: bool = False) -> None:
         """Record a failure and name it on stderr.
@@ -214,7 +178,9 @@ class Output:
         elif self.format == "ndjson":
             target = error.target._asdict()
             # None fills itself in; partition 0 is a partition.
-            known = {key: target[key] for key in self._columns if target.get(key) is not None}
+            known = {
+                key: target[key] for key in self._document.columns if target.get(key) is not None
+            }
             self.row({**known, "error": error_object(error)})
 
     def _in_words(self, error: ItemError) -> ItemError:
@@ -325,71 +291,24 @@ class Output:
         is_partial = has_done and error.exit_code in (exits.NOTHING_DONE, exits.UNREACHABLE)
         return exits.PARTLY_DONE if is_partial else error.exit_code
 
-    @property
-    def _json(self) -> RowTemplate:
-        if self._template is None:
-            self._template = RowTemplate(self._columns)
-        return self._template
+    @cached_property
+    def _document(self) -> Document:
+        """The results for programs; the options are known once it is used."""
+        has_header = not self.no_headers
+        return Document(self.format, self._write, self._head, self.limit, has_header=has_header)
 
-    def _complete(self, row: Row) -> Row:
-        if tuple(row) == self._columns:
-            return row
-        complete = dict.fromkeys(self._columns)
-        complete.update(row)
-        return complete
+    def _head(self) -> dict[str, object]:
+        return {"command": self.command, "version": ENVELOPE_VERSION, "cluster_id": self.cluster_id}
 
     def _close(self) -> None:
         if not self._is_finished:
             self._is_finished = True
-            if self.format == "json":
-                self._close_json()
-            elif self.format == "yaml":
-                import yaml
-
-                errors = [error_object(error) for error in self.errors]
-                document = {**self._head(), "results": self._document, "errors": errors}
-                self._write(yaml.safe_dump(document, sort_keys=False))
-            elif self.format == "csv" and not self._has_rows and self._columns:
-                self._write_csv(None)
+            self._document.close(self.errors)
         self.flush()
         similar, self._similar = self._similar, Counter()
         for (name, _), count in similar.items():
             if count > SIMILAR:
                 self.note(f"Error: {name} {count - SIMILAR:,} times more: -o json names each.")
-
-    def _open_json(self) -> None:
-        if not self._is_open:
-            self._is_open = True
-            head = encode(self._head())
-            self._write(head[:-1] + ', "results": [')
-
-    def _close_json(self) -> None:
-        self._open_json()
-        errors = ",\n".join(encode(error_object(error)) for error in self.errors)
-        body = f"\n{errors}\n" if errors else ""
-        self._write(("\n" if self._has_rows else "") + f'], "errors": [{body}]}}\n')
-
-    def _head(self) -> dict[str, Any]:
-        return {"command": self.command, "version": ENVELOPE_VERSION, "cluster_id": self.cluster_id}
-
-    def _write_csv(self, row: Row | None) -> None:
-        import csv
-        from types import SimpleNamespace
-
-        writer = csv.writer(SimpleNamespace(write=self._write), lineterminator="\n")
-        if not (self._has_rows or self.no_headers):
-            writer.writerow(self._columns or tuple(row or ()))
-        if row is not None:
-            values = [row[key] for key in self._columns or row]
-            nested = (dict, list, tuple)
-            writer.writerow([cell(encode(v) if isinstance(v, nested) else v) for v in values])
-
-    def _write_name(self, row: Row) -> None:
-        """Write the first column, once where rows that follow each other have the same."""
-        name = shown(next(iter(row.values()), None))
-        if name != self._last_name:
-            self._last_name = name
-            self._write(f"{name}\n")
 
     def _write(self, text: str) -> None:
         if self._reader_gone:
