@@ -60,7 +60,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "exporter": PEOPLE,
     "mcp": (*PEOPLE, "api"),
     "top": ("clock", "queries", "changes", "net", "config"),
-    "analysis": ("records", "retention", "protocol", "changes.cleanup.plan_file"),
+    "analysis": ("records", "retention", "protocol", "config", "changes.cleanup.plan_file"),
     "sandbox": ("",),
     "cli": ("",),
 }

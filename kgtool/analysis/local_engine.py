@@ -22,7 +22,7 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, Kept, as_bytes, from_bytes, from_many, nothing, pack
 from kgtool.analysis.decode.decoder import decode_split
 from kgtool.analysis.decode.job_progress import LocalCounters
-from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.decode.rows import DecodeOptions, Split
 from kgtool.analysis.fold.arrays import sum_rows
 from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
@@ -45,10 +45,10 @@ class LocalEngine(Engine):
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
         self._tables = Kept()
-        self.driver_tables: dict[str, Any] = {}
+        self.driver_tables: dict[str, pa.Table] = {}
         self._here = True
 
-    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
+    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[pa.Table]:
         """Decode the inputs; the notes about them."""
         self._here = sum(file.size for file in files) <= SMALL_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
@@ -88,7 +88,7 @@ class LocalEngine(Engine):
                 found = pool.map(partial(listed, do), work)
             yield from found
 
-    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> pa.Table:
         """A table, whole, or its rows of some topics."""
         if name in self.driver_tables:
             return self.driver_tables[name]
@@ -119,14 +119,14 @@ class LocalEngine(Engine):
                     files.add(name, table)
         fill(base, tables)
 
-    def _pieces(self, name: str, post: PostProcess) -> Iterator[Any]:
+    def _pieces(self, name: str, post: PostProcess) -> Iterator[pa.Table]:
         """A table bit by bit, if it need not be whole."""
         if post.sum_by or name in self.driver_tables:
             yield self.frame(name, post)
         else:
             yield from map(post.each, self._tables.tables(name))
 
-    def frame(self, name: str, post: PostProcess) -> Any:
+    def frame(self, name: str, post: PostProcess) -> pa.Table:
         """A table of ``schema.TABLES``, an Arrow table."""
         table = post.each(self.collect(name))
         return sum_rows(table, post.sum_by, max_of=post.max_of) if post.sum_by else table
@@ -180,7 +180,7 @@ def _held_back() -> Iterator[None]:
             signal.raise_signal(held)
 
 
-def _ordered(table: Any, order: Order) -> Any:
+def _ordered(table: pa.Table, order: Order) -> pa.Table:
     """Sorted by these columns; what is missing comes first."""
     kept = table.column_names
     keys = []
@@ -214,7 +214,7 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
         yield from (Blob(**row) for row in rows)
 
 
-def _decode(row: dict[str, Any], options: DecodeOptions) -> Iterator[Blob]:
+def _decode(row: Split, options: DecodeOptions) -> Iterator[Blob]:
     return pack(decode_split(row, options, parts))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
+from kgtool.analysis.decode.batches import Spans
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.decode.written_by import REASON, written
@@ -33,7 +34,7 @@ from kgtool.retention.doubts import SharedAge
 Order = Sequence[str]
 Best = Sequence[tuple[str, str]]
 """Columns, each with ``ascending`` or ``descending``; nulls come last."""
-MapBatches = Callable[[Iterable[Any]], Iterator[bytes]]
+MapBatches = Callable[[Iterable[pa.RecordBatch]], Iterator[bytes]]
 
 
 DEFAULTS = TableOptions()
@@ -42,11 +43,25 @@ DEFAULTS = TableOptions()
 class PostProcess(NamedTuple):
     """Post-processing of a table after all log partitions are folded."""
 
-    each: Callable[[Any], Any] = lambda rows: rows
+    each: Callable[[pa.Table], pa.Table] = lambda rows: rows
     """For any part of the table's rows."""
     sum_by: tuple[str, ...] = ()
     """As of ``schema.Table``."""
     max_of: tuple[str, ...] = ()
+
+
+class Earlier(NamedTuple):
+    """What earlier runs have read, with ``--state``."""
+
+    offsets: Mapping[int, Spans] = {}
+    """Log offsets, by log partition."""
+    begins_late: Sequence[int] = ()
+    """Log partitions whose beginning no run has read."""
+    missing: int = 0
+    overlapping: bool = False
+
+
+NOTHING = Earlier()
 
 
 class Engine(Protocol):
@@ -56,10 +71,10 @@ class Engine(Protocol):
     """Folders with the decoded records of earlier runs."""
     keep_in: str | None = None
     """The folder for those of this run."""
-    driver_tables: dict[str, Any]
+    driver_tables: dict[str, pa.Table]
     """Arrow tables that the driver has built."""
 
-    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
+    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[pa.Table]:
         """Decode the inputs; return the notes about them, tables of ``schema.KIND_QUALITY``."""
 
     def fold(self, plan: FoldPlan) -> None:
@@ -68,7 +83,7 @@ class Engine(Protocol):
     def forget_records(self) -> None:
         """Free what only the fold needs."""
 
-    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> pa.Table:
         """A small table, whole; or the rows of some topics of ``offset_changes``."""
 
     def rows(
@@ -100,28 +115,21 @@ class Analysis:
         basis: BrokerSettings,
         as_of_ms: int | None = None,
         options: TableOptions = DEFAULTS,
-        state: Any = None,
+        earlier: Earlier = NOTHING,
     ) -> None:
-        """:param state: a ``state.State`` to go on from."""
         self.engine, self.files, self.basis = engine, files, basis
-        self.missing = reduce(or_, (file.missing for file in files), 0)
-        self.overlapping = may_overlap(files)
+        self.missing = reduce(or_, (file.missing for file in files), earlier.missing)
+        self.overlapping = may_overlap(files) or earlier.overlapping
         """Whether the same record may be there more than once."""
-        self._already_read = None
-        self._earlier_heads: frozenset[int] = frozenset()
-        if state is not None:
-            self._earlier_heads = frozenset(state.before.offsets) - {*state.before.begins_late}
-            engine.earlier, engine.keep_in = state.earlier, state.run
-            self._already_read = state.before.offsets
-            self.missing |= state.before.missing
-            self.overlapping |= state.before.overlapping
+        self._already_read = earlier.offsets
+        self._earlier_heads = frozenset(earlier.offsets) - {*earlier.begins_late}
         self.as_of_ms = as_of_ms
         self.options = options
         self.older_until_ms: dict[int, int] = {}
         """Until when brokers with other rules than these wrote each log partition."""
 
     @cached_property
-    def notes(self) -> Any:
+    def notes(self) -> pa.Table:
         """What was read of each file, and what was not. Reads the inputs."""
         options = self.options.decode_options(self.basis.check_interval_ms)._replace(
             as_of_ms=self.as_of_ms,
@@ -172,7 +180,7 @@ class Analysis:
         return (count, pc.max(read["newest_future_ms"]).as_py()) if 0 < 2 * count <= total else None
 
     @cached_property
-    def _read(self) -> Any:
+    def _read(self) -> pa.Table:
         return self.notes.filter(pc.is_null(self.notes["reason"]))
 
     @cached_property
@@ -181,7 +189,7 @@ class Analysis:
         return self.as_of_ms or self.basis.as_of_ms or self.last_record_ms or 0
 
     @cached_property
-    def quality(self) -> Any:
+    def quality(self) -> pa.Table:
         """What was read, and what was not and why: an Arrow table of ``schema.QUALITY``."""
         return quality(self.notes)
 
@@ -270,7 +278,7 @@ class Analysis:
         """Fold now, not when the first table is read."""
         _ = self._folded
 
-    def small(self, name: str) -> Any:
+    def small(self, name: str) -> pa.Table:
         """A small table of all log partitions."""
         return self._folded[0].collect(name)
 
@@ -311,7 +319,7 @@ class Analysis:
         return whatif.whatif(self.plan, self.small("whatif_totals"), self.small("whatif_days"))
 
     @cached_property
-    def metrics(self) -> Any:
+    def metrics(self) -> pa.Table:
         """An Arrow table of ``schema.METRICS``."""
         kinds = schema.arrow(schema.METRICS)
         if self._is_blind:
@@ -380,7 +388,9 @@ class Analysis:
         return PostProcess(each, table.sum_by, table.max_of)
 
 
-def _counts(batches: Iterable[Any], column: str | None, at_most: int | None) -> Iterator[bytes]:
+def _counts(
+    batches: Iterable[pa.RecordBatch], column: str | None, at_most: int | None
+) -> Iterator[bytes]:
     """The rows of each batch that ``count`` wants, as text."""
     for batch in batches:
         some = batch if column is None else batch.filter(pc.is_valid(batch[column]))
@@ -388,7 +398,7 @@ def _counts(batches: Iterable[Any], column: str | None, at_most: int | None) -> 
         yield b"%d" % len(rows)
 
 
-def _columns(rows: Any, names: list[str], families: frozenset[str] | None) -> Any:
+def _columns(rows: pa.Table, names: list[str], families: frozenset[str] | None) -> pa.Table:
     """A table's columns; the family of a group that is alone in it is the group's own name."""
     if families is not None:
         real = pc.is_in(rows["family"], pa.array(sorted(families), pa.string()))

@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.analysis.decode.batches import Spans
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.broker_settings import BrokerSettings
+from kgtool.analysis.input.broker_settings import BrokerSettings, Scenario
 from kgtool.analysis.input.input_files import SEGMENT, InputFile, Inputs
 from kgtool.analysis.input.resolve_inputs import one_cluster
+from kgtool.analysis.pipeline import Earlier
 from kgtool.analysis.spark.output_folder import Place
 from kgtool.errors import ConfigError, UsageError
 from kgtool.text import listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from kgtool.analysis.pipeline import Analysis, Engine
 
 OffsetSpans = Mapping[int, Spans]
 """By partition of ``__consumer_offsets``."""
@@ -31,7 +37,7 @@ _SHOWN = 3
 class SavedState(NamedTuple):
     """The content of state.json."""
 
-    options: dict[str, Any] | None = None
+    options: Mapping[str, object] | None = None
     """Of the runs: ``state_options``."""
     cluster: dict[str, Any] | None = None
     """The newest cluster.json."""
@@ -74,17 +80,18 @@ class State:
         numbers = [int(name[4:]) for name in names if _is_run(name)]
         self._run = f"run-{max(numbers, default=0) + 1:06}"
         self._inputs = Inputs([], None, [], [], [])
-        self._options: dict[str, Any] = {}
+        self._options: Mapping[str, object] = {}
 
     @property
     def earlier(self) -> list[str]:
         """Folders of the decoded records of earlier runs."""
         return [f"{self._place.base}/{name}" for name in self.before.runs]
 
-    @property
-    def run(self) -> str:
-        """Folder of those of this run."""
-        return f"{self._place.base}/{self._run}"
+    def go_on(self, engine: Engine) -> Earlier:
+        """Have an engine read those of earlier runs and keep its own; return what they are of."""
+        engine.earlier, engine.keep_in = self.earlier, f"{self._place.base}/{self._run}"
+        before = self.before
+        return Earlier(before.offsets, before.begins_late, before.missing, before.overlapping)
 
     def unread(self, inputs: Inputs) -> Inputs:
         """The inputs without files that were read before, and a note if the log has a gap.
@@ -111,7 +118,7 @@ class State:
         )
         return self._inputs
 
-    def check(self, options: dict[str, Any]) -> None:
+    def check(self, options: Mapping[str, object]) -> None:
         """Refuse options other than those of the state (UsageError)."""
         there, self._options = self.before.options, options
         others = [
@@ -123,7 +130,7 @@ class State:
                 "same options, or --rebuild to start again."
             )
 
-    def commit(self, analysis: Any) -> None:
+    def commit(self, analysis: Analysis) -> None:
         """Write state.json, and remove what no run owns. Raises OSError."""
         before, files = self.before, self._inputs.files
         is_parquet = before.is_parquet
@@ -165,7 +172,7 @@ def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _spans(notes: Any, before: OffsetSpans) -> OffsetSpans:
+def _spans(notes: pa.Table, before: OffsetSpans) -> OffsetSpans:
     """The offsets read before, and those of the notes; a file is one span."""
     ends: dict[tuple[str, int], tuple[int, int]] = {}
     for row in notes.select(["path", "partition", "first_offset", "last_offset"]).to_pylist():
@@ -182,8 +189,8 @@ def _spans(notes: Any, before: OffsetSpans) -> OffsetSpans:
 
 
 def state_options(
-    basis: BrokerSettings, scenarios: Sequence[Any], bucket_ms: int
-) -> dict[str, Any]:
+    basis: BrokerSettings, scenarios: Sequence[Scenario], bucket_ms: int
+) -> dict[str, object]:
     """The options that the state depends on, as in JSON."""
     return {
         "rules": [[at, each.name] for at, each in basis.rule_changes] or basis.rules.name,

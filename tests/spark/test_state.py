@@ -17,7 +17,7 @@ from kgtool.analysis.decode.segments import scan
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
-from kgtool.analysis.pipeline import Analysis, TableOptions
+from kgtool.analysis.pipeline import NOTHING, Analysis, TableOptions
 from kgtool.analysis.spark import read
 from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.analysis.spark.output_folder import Folder
@@ -52,7 +52,9 @@ def run(
     if state:
         state.check(state_options(basis, played, 60_000))
     options = TableOptions(played, 3_600_000, 60_000)
-    analysis = Analysis(make(), inputs.files, basis, None, options, state)
+    engine = make()
+    earlier = state.go_on(engine) if state else NOTHING
+    analysis = Analysis(engine, inputs.files, basis, None, options, earlier)
     tables = {name: sorted(map(str, dicts(analysis, name))) for name in names}
     if state:
         state.commit(analysis)

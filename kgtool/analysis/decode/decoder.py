@@ -5,7 +5,7 @@ Runs in Spark's Python workers and in the processes of the local engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from kgtool.analysis.decode.rows import (
     Decoded,
     DecodeOptions,
     Source,
+    Split,
     count_rows,
     epoch_rows,
     file_row,
@@ -55,9 +56,7 @@ Content = Chunk | RecordBlock | Note
 
 
 def decode_split(
-    row: Mapping[str, Any],
-    options: DecodeOptions,
-    read: Callable[[Mapping[str, Any]], Iterator[Content]],
+    row: Split, options: DecodeOptions, read: Callable[[Split], Iterator[Content]]
 ) -> Iterator[Decoded]:
     """Rows of ``schema.RECORDS`` from a row of ``schema.SPLITS``.
 

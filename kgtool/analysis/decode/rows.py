@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -51,6 +51,35 @@ class Decoded(NamedTuple):
     partition: int
     rows: Any
     """An Arrow batch of ``schema.RECORDS`` of that kind."""
+
+
+class RemoteRange(NamedTuple):
+    """Bytes of a file that only Spark can read: the ``content`` of a row."""
+
+    data: bytes
+    at: int
+    """Where they begin in the file."""
+    size: int
+    """Of the whole file."""
+    heading: str
+    """The file of whose dump they are, up to the first heading in them."""
+
+
+class _Range(TypedDict):
+    path: str
+    partition: int
+    start: int
+    end: int
+    format: str
+    missing: int
+    order: int
+    layout: str
+
+
+class Split(_Range, total=False):
+    """A row of ``schema.SPLITS``, with its bytes where workers can't open the file."""
+
+    content: RemoteRange
 
 
 class Source(NamedTuple):

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
 from kgtool.analysis.decode.decoder import decode_split
-from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.decode.rows import DecodeOptions, Split
 from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs, is_remote, local_path
 from kgtool.analysis.input.input_files import InputFile
@@ -115,7 +115,7 @@ class LogSource(DataSource):  # type: ignore[misc]
 class Part(InputPartition):  # type: ignore[misc]
     """The input of one task."""
 
-    def __init__(self, splits: Sequence[Any], files: Sequence[InputFile]) -> None:
+    def __init__(self, splits: Sequence[Split], files: Sequence[InputFile]) -> None:
         self.splits, self.files = splits, files
 
 
@@ -168,7 +168,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
             by_partition[-1 if together else file.partition].append(file)
         return [Part((), files) for files in by_partition.values()]
 
-    def read(self, partition: Part) -> Iterator[Any]:
+    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows as Arrow batches."""
         if self._name == RECORDS:
             yield from _records(partition.splits)
@@ -179,7 +179,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         yield from analysis.frame(self._name).cast(kinds).to_batches()
 
 
-def _records(rows: Sequence[Any]) -> Iterator[Any]:
+def _records(rows: Sequence[Split]) -> Iterator[pa.RecordBatch]:
     """All records of these ranges."""
     target = schema.arrow(COLUMNS)
     options = DecodeOptions(keep_all=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import SparkContext, StorageLevel
@@ -38,6 +38,9 @@ from kgtool.analysis.spark.read import read
 from kgtool.analysis.spark.session import is_local
 from kgtool.analysis.table_files import TableFiles, check_files, fill
 
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
 TASK_BYTES = 16 << 20
 """Decoded bytes per task of the fold."""
 LEAST, MOST = 8, 2000
@@ -57,7 +60,7 @@ class SparkEngine(Engine):
     """Decodes and folds in the workers of a Spark session."""
 
     def __init__(
-        self, session: SparkSession, settings: Any = None, rows: DataFrame | None = None
+        self, session: SparkSession, settings: Settings | None = None, rows: DataFrame | None = None
     ) -> None:
         """:param settings: connection settings of a live cluster among the inputs.
         :param rows: the DataFrame behind the input of the format ``formats.FRAME``.
@@ -65,8 +68,8 @@ class SparkEngine(Engine):
         self.session = session
         self._settings = settings
         self._rows = rows
-        self.driver_tables: dict[str, Any] = {}
-        self._small: dict[str, list[Any]] = {}
+        self.driver_tables: dict[str, pa.Table] = {}
+        self._small: dict[str, list[pa.Table]] = {}
         self._kept: list[DataFrame] = []
         # On one machine the page cache serves as well, and the JVM stays small (8 M records: 1.5
         # instead of 1.7 GB of all processes, in the same time).
@@ -74,7 +77,7 @@ class SparkEngine(Engine):
         self._sizes: Counter[int] = Counter()
         """Decoded bytes of each log partition."""
 
-    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[Any]:
+    def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[pa.Table]:
         """Decode the inputs; return the notes about them."""
         with changed(self.session, WHILE_READING):
             blobs = read(self.session, files, options, self._settings, self._rows)
@@ -121,7 +124,7 @@ class SparkEngine(Engine):
         places = ",".join(f"{number},{place}" for place, number in enumerate(largest_first))
         return blobs.repartitionById(self._tasks, F.expr(f"map({places})[partition]"))
 
-    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> pa.Table:
         """A small table, whole, or the rows of some topics."""
         if name in self.driver_tables:
             return self.driver_tables[name]
@@ -228,7 +231,7 @@ class SmallEngine(LocalEngine):
 class Watch:
     """The progress of a session's jobs."""
 
-    def __init__(self, session: Any, counters: ReadCounters, total_bytes: int) -> None:
+    def __init__(self, session: SparkSession, counters: ReadCounters, total_bytes: int) -> None:
         self._tracker = session.sparkContext.statusTracker()
         self._counters = counters
         self._total_bytes = total_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +25,9 @@ from kgtool.analysis.input.readers.ranges import (
 )
 from kgtool.analysis.spark.blob_rows import BLOBS, split_blobs
 
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
 TASK_BYTES = 16 << 20
 """Size of a task that several small files share."""
 
@@ -33,7 +36,7 @@ def read(
     session: SparkSession,
     files: Sequence[InputFile],
     options: DecodeOptions,
-    settings: Any = None,
+    settings: Settings | None = None,
     rows: DataFrame | None = None,
 ) -> DataFrame:
     """The records of all inputs, as rows of BLOBS.
@@ -70,7 +73,10 @@ def read(
 
 
 def _plain(
-    session: SparkSession, files: Sequence[InputFile], options: DecodeOptions, settings: Any
+    session: SparkSession,
+    files: Sequence[InputFile],
+    options: DecodeOptions,
+    settings: Settings | None,
 ) -> DataFrame:
     """Inputs that workers open themselves: local files and live clusters."""
     rows = [split_of(file) for file in files]
@@ -87,7 +93,7 @@ def _plain(
         splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
     splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
 
-    def decode(tables: Iterable[Any]) -> Iterator[Any]:
+    def decode(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = chain.from_iterable(table.to_pylist() for table in tables)
         return split_blobs(rows, options, partial(parts, settings=settings))
 

@@ -6,20 +6,21 @@ the text source's line separator is what every record begins with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.decode.rows import DecodeOptions
+from kgtool.analysis.decode.rows import DecodeOptions, RemoteRange, Split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import InputFile, unquoted
-from kgtool.analysis.input.readers.ranges import RemoteRange, parts, ranges, split_of
+from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.input.readers.text_ranges import SECTION
-from kgtool.analysis.spark.blob_rows import BLOBS, split_blobs
+from kgtool.analysis.spark.blob_rows import BLOBS, Batches, split_blobs
 from kgtool.analysis.spark.remote import Links
 
 DUMPS = tuple(kind.name for kind in formats.DUMPS)
@@ -70,13 +71,13 @@ def _headings(rows: DataFrame) -> dict[str, dict[int, str]]:
     return found
 
 
-def decode_remote(tables: Iterable[Any], job: Job, options: DecodeOptions) -> Iterator[Any]:
+def decode_remote(tables: Batches, job: Job, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
     """Decode splits of files into rows of BLOBS."""
     rows = chain.from_iterable(map(ranges, _splits(tables, job)))
     return split_blobs(rows, options, parts)
 
 
-def _splits(tables: Iterable[Any], job: Job) -> Iterator[dict[str, Any]]:
+def _splits(tables: Batches, job: Job) -> Iterator[Split]:
     """A row of ``schema.SPLITS``, with its bytes, for each part of a file that Spark has read."""
     values = (
         (unquoted(path.as_py()), start.as_py(), value.as_py())

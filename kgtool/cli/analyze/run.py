@@ -68,7 +68,7 @@ def _analyze(
     """Check the inputs, run the analysis and write the outputs."""
     from kgtool.analysis.input.broker_settings import actual_scenario, choose_scenarios
     from kgtool.analysis.input.limitations import check_as_of
-    from kgtool.analysis.pipeline import Analysis
+    from kgtool.analysis.pipeline import NOTHING, Analysis
     from kgtool.analysis.state import state_options
     from kgtool.analysis.tables_out import out_place
 
@@ -102,7 +102,8 @@ def _analyze(
         if options.out is not None:
             session = getattr(engine, "session", None)
             place = out_place(session, options.out, overwrite=options.overwrite)
-        analysis = Analysis(engine, inputs.files, basis, options.as_of, table_options, state)
+        earlier = NOTHING if state is None else state.go_on(engine)
+        analysis = Analysis(engine, inputs.files, basis, options.as_of, table_options, earlier)
         check_conditions(options.fail_on, analysis.missing, basis.rules)
         _write_outputs(analysis, inputs, output, options, place, progress)
     if state is not None:

@@ -6,11 +6,12 @@ worker fetches one partition's batches by raw Fetch, and decodes them piece by p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kgtool.analysis.decode.decoder import REASON_UNREADABLE, Content
+from kgtool.analysis.decode.rows import Split
 from kgtool.analysis.decode.segments import Note, chunks
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import TOPIC, InputFile, Inputs
@@ -21,14 +22,15 @@ from kgtool.net.session import Session
 from kgtool.queries.log.export import describe_cluster
 from kgtool.queries.log.fetch import Range, copy_partitions, whole_batches
 
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
 PIECE_BYTES = 32 << 20
 """Fetched before it is decoded: a bound on the memory of a task, and nothing lies on its disk."""
 
 
-def find_cluster(settings: Any, now_ms: int) -> Inputs:
+def find_cluster(settings: Settings, now_ms: int) -> Inputs:
     """The partitions of ``__consumer_offsets``, and what cluster.json of an export would say.
-
-    ``settings`` are a ``kgtool.config.Settings``, here and below.
 
     Raises NetworkError if no broker answers, ConfigError if there is nothing to read.
     """
@@ -62,7 +64,7 @@ class _Full(Exception):
     """A piece has its size."""
 
 
-def cluster_parts(row: Mapping[str, Any], settings: Any) -> Iterator[Content]:
+def cluster_parts(row: Split, settings: Settings) -> Iterator[Content]:
     """The batches of one partition between two offsets, piece by piece."""
     at, error = row["start"], None
     while at < row["end"] and error is None:
@@ -74,7 +76,7 @@ def cluster_parts(row: Mapping[str, Any], settings: Any) -> Iterator[Content]:
 
 
 def _fetch(
-    offsets: Range, number: int, settings: Any, piece: BytesIO
+    offsets: Range, number: int, settings: Settings, piece: BytesIO
 ) -> tuple[int, KgError | None]:
     """Fetch batches of a partition until the piece is full; where to go on, and what went wrong."""
     partition = TopicPartition(TOPIC, number)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, TypedDict
+
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.batches import RecordBlock
 from kgtool.analysis.decode.decoder import Content
+from kgtool.analysis.decode.rows import Split
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.input_files import SEGMENT, TOPIC, InputFile
@@ -35,6 +38,9 @@ from kgtool.analysis.input.readers.text_ranges import (
     units,
 )
 
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
 SPLIT_BYTES = 64 << 20
 """Segments larger than this are several tasks."""
 SPLIT_TEXT_BYTES = 32 << 20
@@ -53,22 +59,9 @@ TEXT_READERS: dict[str, tuple[re.Pattern[bytes], ReadBlock]] = {
 }
 """By format: the pattern between two records, and the reader of a block of them."""
 _DUMPS = tuple(kind.name for kind in formats.DUMPS)
-Row = Mapping[str, Any]
 
 
-class RemoteRange(NamedTuple):
-    """Bytes of a file that only Spark can read: the ``content`` of a row."""
-
-    data: bytes
-    at: int
-    """Where they begin in the file."""
-    size: int
-    """Of the whole file."""
-    heading: str
-    """The file of whose dump they are, up to the first heading in them."""
-
-
-def parts(row: Row, settings: Any = None) -> Iterator[Content]:
+def parts(row: Split, settings: Settings | None = None) -> Iterator[Content]:
     """The content of a row of ``schema.SPLITS``; ``settings`` are those of a live cluster.
 
     Raises OSError where a file can't be read.
@@ -80,6 +73,7 @@ def parts(row: Row, settings: Any = None) -> Iterator[Content]:
     elif kind == formats.CLUSTER.name:
         from kgtool.analysis.input.readers.cluster import cluster_parts
 
+        assert settings is not None, "a live cluster without settings"
         yield from cluster_parts(row, settings)
     elif kind == formats.PARQUET.name:
         yield from parquet_rows.pieces(row["path"], start, end)
@@ -89,18 +83,18 @@ def parts(row: Row, settings: Any = None) -> Iterator[Content]:
         yield from _text_parts(row)
 
 
-def _opened(row: Row) -> IO[bytes]:
+def _opened(row: Split) -> IO[bytes]:
     content = row.get("content")
     return Path(row["path"]).open("rb") if content is None else BytesIO(content.data)
 
 
-def _place(row: Row) -> tuple[int, int]:
+def _place(row: Split) -> tuple[int, int]:
     """Start of the available bytes in the file, and the file's size."""
     content = row.get("content")
     return (0, Path(row["path"]).stat().st_size) if content is None else content[1:3]
 
 
-def _text_parts(row: Row) -> Iterator[Content]:
+def _text_parts(row: Split) -> Iterator[Content]:
     at, size = _place(row)
     with _text(row) as file:
         is_clean = file.seekable()
@@ -131,7 +125,7 @@ def _with_last(blocks: Iterator[list[TextRecord]]) -> Iterator[tuple[list[TextRe
 
 
 @contextmanager
-def _text(row: Row) -> Iterator[IO[bytes]]:
+def _text(row: Split) -> Iterator[IO[bytes]]:
     """The text as the tool printed it; not seekable if it had to be cleaned."""
     layout = from_text(row.get("layout") or "")
     with _opened(row) as file:
@@ -146,19 +140,24 @@ def read_block(block: list[TextRecord], kind: str, order: int, end: int) -> Reco
     return into.block(block[0].position, sum(len(unit.data) for unit in block))
 
 
+class Section(TypedDict, total=False):
+    """What the name of a dumped file decides of a row."""
+
+    format: str
+    partition: int
+
+
 # --- ranges --------------------------------------------------------------------------------------
 
 
-def split_rows(tables: Iterable[Any]) -> Iterator[Any]:
+def split_rows(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """``mapInArrow`` function: one row a file in, one row a range out."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-
     for table in tables:
         rows = [piece for row in table.to_pylist() for piece in ranges(row)]
         yield pa.RecordBatch.from_pylist(rows, schema=schema.arrow(schema.SPLITS))
 
 
-def split_of(file: InputFile) -> dict[str, Any]:
+def split_of(file: InputFile) -> Split:
     """The row of ``schema.SPLITS`` of a whole file."""
     is_cluster = file.format == formats.CLUSTER.name
     return {
@@ -173,15 +172,15 @@ def split_of(file: InputFile) -> dict[str, Any]:
     }
 
 
-def ranges(row: Row) -> list[dict[str, Any]]:
+def ranges(row: Split) -> list[Split]:
     """The ranges of a file; one range where it can't be read, and its reader says why."""
     try:
-        return list(_ranges_of(row)) or [dict(row)]
+        return list(_ranges_of(row)) or [row.copy()]
     except OSError:
-        return [dict(row)]
+        return [row.copy()]
 
 
-def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
+def _ranges_of(row: Split) -> Iterator[Split]:
     if row["format"] == formats.SEGMENT.name:
         with _opened(row) as file:
             for start, end in split(file, row["end"], SPLIT_BYTES):
@@ -192,28 +191,28 @@ def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
             is_clean = file.seekable()
             size = row["end"] if is_clean else _most(row)
             for start, end, name in sections(file, size, heading):
-                part = {**row, **section(name), "start": start, "end": end}
+                part: Split = {**row, **section(name), "start": start, "end": end}
                 yield from _even(part, start, end) if is_clean else [part]
     elif row.get("layout"):
         yield {**row, "end": _most(row)}
     elif row["format"] in (formats.CLUSTER.name, formats.FRAME.name):
-        yield dict(row)
+        yield row.copy()
     else:
         yield from _even(row, row["start"], row["end"])
 
 
-def _most(row: Row) -> int:
+def _most(row: Split) -> int:
     """As long as a text may be once it is cleaned: UTF-16 takes three bytes for two."""
     return 2 * int(row["end"]) + 16
 
 
-def _even(row: Row, start: int, end: int) -> Iterator[dict[str, Any]]:
+def _even(row: Split, start: int, end: int) -> Iterator[Split]:
     for at in range(start, end, SPLIT_TEXT_BYTES):
         yield {**row, "start": at, "end": min(at + SPLIT_TEXT_BYTES, end)}
 
 
-def section(name: str) -> dict[str, Any]:
-    """Fields of the row that the name of a dumped file decides."""
+def section(name: str) -> Section:
+    """Read the name of a dumped file."""
     found = SEGMENT.search(name)
     if found is None:
         return {}
