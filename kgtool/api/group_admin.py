@@ -90,8 +90,8 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods, RetentionMethods):
         request = ResetRequest((group,), strategy, None, create, force)
         kind = ResetOffsets(request, partial(arguments.exact, offsets=offsets))
         flags = {"force": force, "create": create, "from-file": True, "to-offset": True}
-        done: list[GroupReset] = self._make("commit_offsets", kind, [group], dry_run, **flags)
-        return done[0]
+        (done,) = self._make("commit_offsets", kind, [group], dry_run, **flags)
+        return done
 
     def reset_offsets(
         self,
@@ -209,7 +209,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods, RetentionMethods):
 
         asks_broker = not (dry_run or all_or_nothing)
         kind = DeleteOffsets({group: arguments.specs(topics)}, force, asks_broker=asks_broker)
-        done: list[GroupOffsetDeletions] = self._make(
+        (done,) = self._make(
             "delete_offsets",
             kind,
             [group],
@@ -218,7 +218,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods, RetentionMethods):
             force=force,
             topic=True,
         )
-        return done[0]
+        return done
 
     def alter_configs(
         self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
@@ -304,23 +304,18 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods, RetentionMethods):
             tuple(arguments.names(client_ids, "client_ids")),
             all_members,
         )
-        with (
-            self._call() as session,
-            self._change(
-                session,
-                REMOVE_MEMBERS,
-                group=True,
-                all=all_members,
-                instance_id=bool(choice.instance_ids),
-                member_id=bool(choice.member_ids),
-                client_id=bool(choice.client_ids),
-                all_or_nothing=all_or_nothing,
-            ) as change,
-        ):
-            kind = RemoveMembers(choice, f"kgtool: {self._reason}" if self._reason else "kgtool")
-            (done,) = self._carry_out(
-                session, change, kind, [group], dry_run, all_or_nothing=all_or_nothing
-            )
+        kind = RemoveMembers(choice, f"kgtool: {self._reason}" if self._reason else "kgtool")
+        (done,) = self._make(
+            REMOVE_MEMBERS,
+            kind,
+            [group],
+            dry_run,
+            all=all_members,
+            instance_id=bool(choice.instance_ids),
+            member_id=bool(choice.member_ids),
+            client_id=bool(choice.client_ids),
+            all_or_nothing=all_or_nothing,
+        )
         missing = [row.error for row in done.rows if row.member is None and all_or_nothing]
         for problem in filter(None, (done.error, *missing)):
             raise KgError(problem.message, hint=problem.hint)

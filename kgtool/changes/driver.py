@@ -311,16 +311,15 @@ class Driver(Generic[GroupT]):
 
 
 NOT_REACHED = "NOT_REACHED"
-"""The name of the error of what lies behind a canary that stopped the change."""
+
+
+def untouched(group: str) -> ItemError:
+    """Return the error of a group behind a canary that stopped the change."""
+    said = "It was not touched: stopped after the canary."
+    return ItemError(Target(group=group), None, NOT_REACHED, said)
 
 
 def not_reached(group: GroupT) -> GroupT:
     """Return a group behind a canary that stopped the change: what was open in it has failed."""
-    error = ItemError(
-        Target(group=group.group),
-        None,
-        NOT_REACHED,
-        "It was not touched: stopped after the canary.",
-    )
-    status = "failed" if hasattr(group, "rows") else "not-reached"
+    status, error = "failed" if hasattr(group, "rows") else "not-reached", untouched(group.group)
     return each_open(group, lambda row: row._replace(status=status, error=error))

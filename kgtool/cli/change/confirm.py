@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -54,7 +54,7 @@ def ask(
     offsets: int = 0,
     is_raw: bool = False,
 ) -> ChangeOptions:
-    """Ask, unless ``--yes``. The time it takes does not count against ``--timeout``.
+    """Ask, unless ``--yes``.
 
     Return the options, with the protected cluster that was confirmed by its name.
 
@@ -76,22 +76,24 @@ def ask(
     note_unused_guards(session, output)
     if change.yes:
         return change
-    began = time.monotonic()
-    output.is_asking = True
-    try:
+    with _asking(session, output):
         _ask(session, output, question, names, used)
-    finally:
-        output.is_asking = False
-    session.loop.extend(time.monotonic() - began)
     return change
 
 
 def agree(session: Session, output: Output, question: str) -> bool:
-    """Ask for a part of a change that was agreed to; the time does not count."""
+    """Ask for a part of a change that was agreed to."""
+    with _asking(session, output):
+        return click.confirm(question, err=True)
+
+
+@contextmanager
+def _asking(session: Session, output: Output) -> Iterator[None]:
+    """Draw no progress; the time until the answer does not count."""
     began = time.monotonic()
     output.is_asking = True
     try:
-        return click.confirm(question, err=True)
+        yield
     finally:
         output.is_asking = False
         session.loop.extend(time.monotonic() - began)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol
 
-from kgtool.changes.driver import NOT_REACHED, Canary, Driver, Kind
+from kgtool.changes.driver import Canary, Driver, Kind
 from kgtool.changes.plan import ChangePlan, GroupT
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import SHARE_NOTE, UNDO_NOTE, CommandChange
 from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
 from kgtool.text import counted
 
@@ -201,13 +200,6 @@ def _is_share(group: Any) -> bool:
 
 # ---------------------------------------------------------------------------------------------
 # --canary N: change N groups first, and the rest only if that went well.
-
-
-def not_reached(group: str) -> ItemError:
-    """Return the error of a group behind a canary that stopped the change."""
-    return ItemError(
-        Target(group=group), None, NOT_REACHED, "It was not touched: stopped after the canary."
-    )
 
 
 class GoOn(Protocol):

@@ -48,15 +48,11 @@ def command(settings: Settings, output: Output, line: Line, change: ChangeOption
     """Delete groups that have no members."""
     line.selection.check("delete")
     confirm.require(change)
-    _run(settings, output, line, change)
+    kafka_form(settings, output, line, change)
 
 
 def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
-    """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    _run(settings, output, line, change)
-
-
-def _run(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
+    """Delete, without a question as ``kafka-consumer-groups.sh --delete`` does, or with one."""
     is_kafka_form, force = output.is_kafka_form, line.force
     with open_session(settings) as session:
         groups = choose(session, output, line.selection, DELETE).groups

@@ -89,15 +89,11 @@ def command(settings: Settings, output: Output, line: Line, change: ChangeOption
     if not line.topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
     confirm.require(change)
-    _run(settings, output, line, change)
+    kafka_form(settings, output, line, change)
 
 
 def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
-    """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
-    _run(settings, output, line, change)
-
-
-def _run(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
+    """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does, or with a question."""
     selection, topics, force = line
     asks_broker = output.is_kafka_form and not (change.dry_run or change.all_or_nothing)
     with open_session(settings) as session:

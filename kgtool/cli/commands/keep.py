@@ -68,11 +68,8 @@ class _KeepRun(ChangeRun[GroupKeep]):
 
     doing = "Keeping"
     kind: Keep
-
-    def begin(self) -> None:
-        self._commits = self._joins = 0
-        self._has_table = False
-        self._said: set[tuple[str, str]] = set()
+    _commits = _joins = 0
+    _has_table = False
 
     def show(self, wave: list[GroupKeep]) -> None:
         output, rows, found = self.output, open_rows(*wave), self.kind.expiries
@@ -116,10 +113,8 @@ class _KeepRun(ChangeRun[GroupKeep]):
 
     def _put(self, row: KeepRow) -> None:
         output = self.output
-        said = (row.group, row.error.message if row.error is not None else "")
-        if row.error is not None and said not in self._said:  # once a group
-            self._said.add(said)
-            output.note(sentence(row.error._replace(target=Target(group=row.group))))
+        if row.error is not None:  # once a group
+            output.note_once(sentence(row.error._replace(target=Target(group=row.group))))
         output.item(_row(row), row.error, quiet=True)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kgtool.changes.cleanup.apply import ItemResult, size
 from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanItem
-from kgtool.changes.driver import Canary, Driver
+from kgtool.changes.driver import Canary, Driver, untouched
 from kgtool.changes.journal.journal import KEEP
 from kgtool.changes.kinds.keep import GroupKeep
 from kgtool.changes.kinds.keep_planned import KeepPlanned
@@ -17,7 +17,7 @@ from kgtool.changes.retention.apply import kept_row, removed_rows, split
 from kgtool.changes.retention.decide import RetentionRow
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import CommandChange
-from kgtool.cli.change.run import go_on_after, not_reached
+from kgtool.cli.change.run import go_on_after
 from kgtool.cli.cleanup.apply import Apply, show_plan
 from kgtool.cli.options.change import ChangeOptions
 from kgtool.cli.output.errors import sentence
@@ -73,7 +73,6 @@ class RetentionApply:
         self._removal = _Removal(self, session, output, rest, options)
         self._removals = [item for item in rest.items if item.changes]
         self._table = TableStream(output, shown(RETENTION), folds=True)
-        self._said: set[tuple[str, str]] = set()
 
     def run(self) -> None:
         """Look, ask, change and report."""
@@ -151,7 +150,7 @@ class RetentionApply:
             plan.report(self._report)
         if canary.is_stopped:
             self.add(
-                ItemResult(item, "not-reached", not_reached(item.group)) for item in self._removals
+                ItemResult(item, "not-reached", untouched(item.group)) for item in self._removals
             )
         elif self._removals:
             self._removal.run()
@@ -174,14 +173,12 @@ class RetentionApply:
     def put(self, row: RetentionRow) -> None:
         """Report one row."""
         output = self._output
-        said = (row.group, row.error.message if row.error is not None else "")
-        if row.error is not None and said not in self._said:  # once a group
-            self._said.add(said)
-            output.note(sentence(row.error._replace(target=Target(group=row.group))))
+        if row.error is not None:  # once a group
+            output.note_once(sentence(row.error._replace(target=Target(group=row.group))))
         data = row_of(row)
         self._table.add([data])
         if row.status == "not-reached" or row.error is not None:
-            output.failed(row.error or not_reached(row.group), row=data, quiet=True)
+            output.failed(row.error or untouched(row.group), row=data, quiet=True)
         elif row.status == "done-before":
             output.row(data)
         else:
