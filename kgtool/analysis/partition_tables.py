@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -28,14 +27,14 @@ from kgtool.analysis.tables import (
     whatif,
 )
 
-Tables = Iterator[tuple[str, Any]]
+Tables = Iterator[tuple[str, pa.Table]]
 _SUMS = {"partitions": ("live_keys", "groups"), "overdue_counts": ("rows",)}
 """Tables of one row a partition: the columns that its buckets add up; the others are equal."""
 
 
 def partition_tables(partition: int, blobs: Kept, plan: FoldPlan) -> Tables:
     """(name, Arrow table) of one partition of the log; a name may come several times."""
-    parts: defaultdict[str, list[Any]] = defaultdict(list)
+    parts: defaultdict[str, list[pa.Table]] = defaultdict(list)
     for kinds in buckets(blobs, plan):
         for name, table in _tables(FoldedLog(partition, kinds, plan)):
             if name in _SUMS:

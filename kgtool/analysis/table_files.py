@@ -38,7 +38,7 @@ class TableFiles:
         """The files, relative to the base."""
         return [f"{table}/{self._name}" for table in self._files]
 
-    def add(self, name: str, rows: Any) -> None:
+    def add(self, name: str, rows: pa.Table) -> None:
         """Append rows of ``schema.TABLES``, an Arrow table."""
         kinds = schema.TABLES[name].arrow()
         if name not in self._files:
@@ -74,7 +74,7 @@ def fill(base: str, names: Iterable[str]) -> None:
                 files.add(name, schema.TABLES[name].arrow().empty_table())
 
 
-def of_topics(table: Any, topics: Sequence[str]) -> Any:
+def of_topics(table: pa.Table, topics: Sequence[str]) -> pa.Table:
     """The rows of some topics."""
     return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))
 

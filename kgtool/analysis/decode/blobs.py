@@ -51,13 +51,13 @@ class Blob(NamedTuple):
 
 TOGETHER = 256
 """Small tables that become one."""
-Kinds = dict[str, Any]
+Kinds = dict[str, pa.Table]
 """Arrow tables by kind."""
 
 
 def pack(decoded: Iterable[Decoded]) -> Iterator[Blob]:
     """What was decoded, as blobs of one kind and partition each."""
-    waiting: defaultdict[tuple[int, str], list[Any]] = defaultdict(list)
+    waiting: defaultdict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
     size: defaultdict[tuple[int, str], int] = defaultdict(int)
     for kind, partition, rows in decoded:
         key = (partition, kind)
@@ -71,7 +71,7 @@ def pack(decoded: Iterable[Decoded]) -> Iterator[Blob]:
     release()
 
 
-def _slim(batch: Any) -> Any:
+def _slim(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [
         column.dictionary_encode() if name in _TEXTS else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -79,7 +79,7 @@ def _slim(batch: Any) -> Any:
     return pa.record_batch(columns, names=batch.schema.names)
 
 
-def _blobs(key: tuple[int, str], batches: list[Any]) -> Iterator[Blob]:
+def _blobs(key: tuple[int, str], batches: list[pa.RecordBatch]) -> Iterator[Blob]:
     table = pa.Table.from_batches(batches)
     for data in as_bytes(table):
         yield Blob(*key, data)
@@ -90,7 +90,7 @@ def nothing(partition: int) -> Blob:
     return Blob(partition, schema.KIND_QUALITY, next(as_bytes(empty(schema.KIND_QUALITY))))
 
 
-def as_bytes(table: Any) -> Iterator[bytes]:
+def as_bytes(table: pa.Table) -> Iterator[bytes]:
     """An Arrow table as streams of up to BYTES each, compressed."""
     table = table.unify_dictionaries().combine_chunks()
     pieces = -(-table.nbytes // BYTES) or 1
@@ -103,13 +103,13 @@ def as_bytes(table: Any) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def from_bytes(data: Any) -> Any:
+def from_bytes(data: Any) -> pa.Table:
     """The Arrow table of a stream."""
     with pa.ipc.open_stream(data) as stream:
         return stream.read_all()
 
 
-def from_many(streams: Iterable[Any]) -> list[Any]:
+def from_many(streams: Iterable[Any]) -> list[pa.Table]:
     """The Arrow tables of small streams of one kind, as fewer ones.
 
     A table of a few rows takes 17 kB, nearly all of it for its buffers; among many, 0.8 kB.
@@ -122,13 +122,13 @@ def from_many(streams: Iterable[Any]) -> list[Any]:
 
 def unpack(blobs: Iterable[tuple[str, Any]]) -> Kinds:
     """Kind and bytes of one partition's blobs as tables."""
-    some: defaultdict[str, list[Any]] = defaultdict(list)
+    some: defaultdict[str, list[pa.Table]] = defaultdict(list)
     for kind, data in blobs:
         some[kind].append(from_bytes(data))
     return {kind: pa.concat_tables(tables) for kind, tables in some.items()}
 
 
-def empty(kind: str) -> Any:
+def empty(kind: str) -> pa.Table:
     """A table of that kind without rows."""
     batch = schema.arrow(schema.RECORDS[kind]).empty_table().select(COLUMNS[kind])
     return pa.Table.from_batches(
@@ -174,6 +174,6 @@ class Kept:
             self._file.seek(at)
             yield self._file.read(size)
 
-    def tables(self, name: Hashable) -> Iterator[Any]:
+    def tables(self, name: Hashable) -> Iterator[pa.Table]:
         """The same as Arrow tables."""
         return map(from_bytes, self.each(name))

@@ -49,7 +49,7 @@ class Decoded(NamedTuple):
 
     kind: str
     partition: int
-    rows: Any
+    rows: pa.RecordBatch
     """An Arrow batch of ``schema.RECORDS`` of that kind."""
 
 

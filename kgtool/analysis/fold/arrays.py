@@ -234,8 +234,8 @@ def encode_texts(column: Any) -> tuple[Ints, Any]:
 
 
 def sum_rows(
-    rows: Any, by: Sequence[str], *, max_of: Sequence[str] = (), min_of: Sequence[str] = ()
-) -> Any:
+    rows: pa.Table, by: Sequence[str], *, max_of: Sequence[str] = (), min_of: Sequence[str] = ()
+) -> pa.Table:
     """Group Arrow rows by columns: the sums of all others, or their greatest or smallest values."""
     ways = {
         name: "max" if name in max_of else "min" if name in min_of else "sum"

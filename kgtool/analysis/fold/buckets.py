@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -62,7 +62,7 @@ def buckets(blobs: Kept, plan: FoldPlan) -> Iterator[Kinds]:
             yield {**shared, **_unpacked(parts, kept, plan)}
 
 
-def _ends(rows: Any) -> tuple[int, int]:
+def _ends(rows: pa.Table) -> tuple[int, int]:
     place = ints(rows["log_offset"]) if "log_offset" in rows.column_names else np.zeros(0)
     is_sorted = len(place) and (place[1:] > place[:-1]).all()
     return (int(place[0]), int(place[-1])) if is_sorted else (-1, -1)
@@ -98,7 +98,7 @@ def _count(blobs: Kept) -> int:
     return int(-(-rows // ROWS)) or 1
 
 
-def split(table: Any, column: str, count: int) -> Iterator[tuple[int, Any]]:
+def split(table: pa.Table, column: str, count: int) -> Iterator[tuple[int, pa.Table]]:
     """(bucket, its rows in order); rows with the same name in ``column`` share a bucket."""
     if count == 1:
         yield 0, table
@@ -115,7 +115,7 @@ def split(table: Any, column: str, count: int) -> Iterator[tuple[int, Any]]:
         yield number, table.take(pa.array(order[ends[number] : ends[number + 1]]))
 
 
-def _own_names(rows: Any) -> Any:
+def _own_names(rows: pa.Table) -> pa.Table:
     """Rows with a dictionary of their own groups only."""
     names = rows["group"].cast(pa.string()).dictionary_encode()
     return rows.set_column(rows.schema.get_field_index("group"), "group", names)

@@ -56,7 +56,7 @@ class GroupRecordTimes(NamedTuple):
     """Whether the group's offsets may share a date from here on, as those of an Empty one do."""
 
 
-def group_record_times(rows: Any) -> GroupRecordTimes:
+def group_record_times(rows: pa.Table) -> GroupRecordTimes:
     """The columns of a table of ``schema.KIND_GROUP``."""
     group, names = encode_texts(rows["group"])
     log_offset, tombstone = ints(rows["log_offset"]), bools(rows["tombstone"])
@@ -75,7 +75,9 @@ def group_record_times(rows: Any) -> GroupRecordTimes:
     )
 
 
-def drop_unneeded(tables: Iterable[Any], times: GroupRecordTimes, plan: FoldPlan, rows: int) -> Any:
+def drop_unneeded(
+    tables: Iterable[pa.Table], times: GroupRecordTimes, plan: FoldPlan, rows: int
+) -> pa.Table:
     """Tables of ``schema.KIND_OFFSET``, in log order, as one; a row that stays stands for what was
     left out before it.
 
@@ -102,9 +104,9 @@ def drop_unneeded(tables: Iterable[Any], times: GroupRecordTimes, plan: FoldPlan
     return marks.with_texts(whole)
 
 
-def _together(tables: Iterable[Any]) -> Iterator[Any]:
+def _together(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Consecutive tables as one, of STEP rows and more."""
-    waiting: list[Any] = []
+    waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
         if sum(map(len, waiting)) >= STEP:
@@ -114,7 +116,7 @@ def _together(tables: Iterable[Any]) -> Iterator[Any]:
         yield pa.concat_tables(waiting)
 
 
-def _by_key(rows: Any, count: int) -> Iterator[tuple[int, Any]]:
+def _by_key(rows: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
     """(range, its rows in order); rows of the same key share one."""
     mixed = ints(rows["topic_partition"]).astype(np.uint64)
     for name in ("topic", "group"):
@@ -128,8 +130,8 @@ def _by_key(rows: Any, count: int) -> Iterator[tuple[int, Any]]:
         yield each, rows.slice(ends[each], ends[each + 1] - ends[each])
 
 
-def _drop_of_range(tables: Iterable[Any], plan: FoldPlan, calm: Bools | None) -> Any:
-    kept: list[Any] = []
+def _drop_of_range(tables: Iterable[pa.Table], plan: FoldPlan, calm: Bools | None) -> pa.Table:
+    kept: list[pa.Table] = []
     size = 0
     for table in tables:
         kept.append(table)
@@ -139,7 +141,7 @@ def _drop_of_range(tables: Iterable[Any], plan: FoldPlan, calm: Bools | None) ->
     return _drop_unneeded(pa.concat_tables(kept), plan, calm).drop_columns(list(_MARKS))
 
 
-def _drop_unneeded(table: Any, plan: FoldPlan, calm: Bools | None) -> Any:
+def _drop_unneeded(table: pa.Table, plan: FoldPlan, calm: Bools | None) -> pa.Table:
     """:param calm: groups of whose runs one row says all, as nothing happens between the ends."""
     rows = _Rows(table.combine_chunks())
     # Neither the commit nor the pause before it matters if the next one comes soon enough.
@@ -173,7 +175,7 @@ def _next(values: Any, last: Any) -> Any:
 class _Rows:
     """Rows by key and log offset; one array entry each."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: pa.Table) -> None:
         group, topic = ints(table["group"]), ints(table["topic"])
         key = codes(group, topic, ints(table["topic_partition"]))
         order = np.argsort(key, kind="stable")
@@ -232,7 +234,7 @@ class _Marks:
         self._clock, self._alive = np.full((2, len(times.names)), -1)
         self._pending, self._dead = np.zeros((2, len(times.names)), dtype=np.bool_)
 
-    def mark(self, table: Any) -> Any:
+    def mark(self, table: pa.Table) -> pa.Table:
         """These rows with _MARKS, and numbers for names."""
         for name in _TEXTS:
             number = pa.array(self._encode(name, table[name]).astype(np.int32))
@@ -271,7 +273,7 @@ class _Marks:
         found = [numbers.setdefault(text, len(numbers)) for text in texts.to_pylist()]
         return np.array([*found, -1], dtype=np.int64)[code]
 
-    def with_texts(self, rows: Any) -> Any:
+    def with_texts(self, rows: pa.Table) -> pa.Table:
         """The rows with names for their numbers."""
         for name in _TEXTS:
             number = rows[name].combine_chunks()
@@ -281,7 +283,7 @@ class _Marks:
             rows = rows.set_column(rows.schema.get_field_index(name), name, column)
         return rows
 
-    def _clocks(self, table: Any, group: Ints, place: Ints) -> tuple[Ints, Bools, Bools]:
+    def _clocks(self, table: pa.Table, group: Ints, place: Ints) -> tuple[Ints, Bools, Bools]:
         """``client_events.ClientEvents.clock_ms``; whether it is the same without tombstones, which
         may be a check's; and whether every one is the same without the row."""
         size, times = len(group), self._times

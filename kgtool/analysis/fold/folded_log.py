@@ -218,7 +218,7 @@ class FoldedLog:
             np.where(has, rule, -1), np.where(has, due, NONE), np.where(has & ~never, expires, NONE)
         )
 
-    def table(self, name: str, columns: dict[str, Any], extra: schema.Schema = ()) -> Any:
+    def table(self, name: str, columns: dict[str, Any], extra: schema.Schema = ()) -> pa.Table:
         """An Arrow table of ``schema.TABLES``, with extra columns."""
         kinds = (*schema.TABLES[name].columns, *extra)
         target = schema.arrow(kinds)

@@ -55,7 +55,7 @@ def misplaced(names: Any, partition: int, count: int) -> Bools:
     return np.asarray((found >= 0) & (found % count != partition), dtype=np.bool_)
 
 
-def table(names: Any, partition: int, count: int, elsewhere: Bools) -> Any:
+def table(names: Any, partition: int, count: int, elsewhere: Bools) -> pa.Table:
     """How many groups belong here, by partition count: the known one, or each that may be."""
     if partition < 0:
         return _table([], [], 0, partition)
@@ -68,13 +68,13 @@ def table(names: Any, partition: int, count: int, elsewhere: Bools) -> Any:
     return _table(counts, here, len(found), partition)
 
 
-def _table(counts: list[int], here: list[int], groups: int, partition: int) -> Any:
+def _table(counts: list[int], here: list[int], groups: int, partition: int) -> pa.Table:
     columns = {"count": counts, "here": here}
     columns |= {"groups": [groups] * len(counts), "partition": [partition] * len(counts)}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
-def note(parts: Any, count: int) -> str | None:
+def note(parts: pa.Table, count: int) -> str | None:
     """The sentence about misplaced groups, of ``table`` of all log partitions."""
     sums = parts.group_by("count").aggregate([("here", "sum"), ("groups", "sum")])
     counts, here, groups = (ints(sums[name]) for name in ("count", "here_sum", "groups_sum"))

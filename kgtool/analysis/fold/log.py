@@ -249,7 +249,7 @@ class Log:
         return Loads(records.group[some][changed], place[found] - 1, at_ms[found])
 
     @cached_property
-    def read(self) -> Any:
+    def read(self) -> pa.Table:
         """The chunks of files that were read, a row each."""
         return self.notes.filter(pc.is_null(self.notes["reason"]))
 
@@ -295,11 +295,11 @@ def first_times(first_ms: Ints, at_ms: Ints) -> Ints:
     return np.where(first_ms == NONE, at_ms, first_ms) if (first_ms == NONE).any() else first_ms
 
 
-def _rows(kinds: Kinds, kind: str) -> Any:
+def _rows(kinds: Kinds, kind: str) -> pa.Table:
     return kinds.pop(kind) if kind in kinds else empty(kind)
 
 
-def _in_order(kinds: Kinds, kind: str, overlapping: bool) -> Any:
+def _in_order(kinds: Kinds, kind: str, overlapping: bool) -> pa.Table:
     rows = _rows(kinds, kind)
     place = ints(rows["log_offset"])
     if overlapping:
@@ -312,7 +312,7 @@ def _is_mixed(place: Ints) -> bool:
     return bool((place[1:] < place[:-1]).any())
 
 
-def _group_records(rows: Any, group: Ints) -> GroupRecords:
+def _group_records(rows: pa.Table, group: Ints) -> GroupRecords:
     detail = rows["detail"].combine_chunks()
     key_type = ints(rows["key_type"])
     member, _ = encode_texts(detail.field("member"))

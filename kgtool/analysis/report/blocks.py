@@ -25,7 +25,7 @@ EXACT: Final = 1 << 53
 """JavaScript's integers are exact up to here."""
 
 
-def blocks(names: Sequence[str], batches: Iterable[Any]) -> Iterator[bytes]:
+def blocks(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     """Blocks of these columns of Arrow batches or tables, in their order."""
     for batch in batches:
         for at in range(0, len(batch), ROWS):

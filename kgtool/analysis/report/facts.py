@@ -231,7 +231,7 @@ def table(name: str, total: int, names: Sequence[str] | None = None) -> dict[str
     }
 
 
-def _files(quality: Any) -> Any:
+def _files(quality: pa.Table) -> pa.Table:
     """The files, damaged ones first, with their problems in words."""
     reasons = [
         "; ".join(dict.fromkeys(each["reason"] for each in problems))
@@ -280,7 +280,7 @@ def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
     return max(-(-step // wanted_ms), 1) * wanted_ms
 
 
-def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
+def _buckets(metrics: pa.Table, bucket_ms: int) -> list[dict[str, Any]]:
     """Rows of the last BUCKETS buckets, in order, including empty ones."""
     start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
     rows = metrics.select(COUNTS).add_column(0, "bucket_start_ms", pa.array(start))

@@ -3,8 +3,6 @@ classic groups would lose by an upgrade."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -20,7 +18,7 @@ from kgtool.retention import rules as r
 REASONS = ("topic-gone", "topic-recreated")
 
 
-def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
+def partitions(folded: FoldedLog, found: LiveOffsets) -> pa.Table:
     """The row of ``schema.PARTITIONS``."""
     log, read = folded.log, folded.log.read
     size, records = log.size_in_log
@@ -44,7 +42,7 @@ def partitions(folded: FoldedLog, found: LiveOffsets) -> Any:
     return rows if log.size or folded.partition >= 0 else rows[:0]
 
 
-def transactions(folded: FoldedLog) -> Any:
+def transactions(folded: FoldedLog) -> pa.Table:
     """Rows of ``schema.TRANSACTIONS``."""
     log, offsets = folded.log, folded.log.offsets
     rows = _held(folded)
@@ -83,7 +81,7 @@ def _held(folded: FoldedLog) -> Ints:
     return rows
 
 
-def orphans(folded: FoldedLog, live: Any, found: LiveOffsets) -> Any:
+def orphans(folded: FoldedLog, live: pa.Table, found: LiveOffsets) -> pa.Table:
     """Rows of ``schema.ORPHANS``; none without the topics of cluster.json."""
     log, plan = folded.log, folded.plan
     names, ids = log.topics.to_pylist(), plan.topic_ids
@@ -101,7 +99,7 @@ def orphans(folded: FoldedLog, live: Any, found: LiveOffsets) -> Any:
     return folded.table("orphans", {**columns, "reason": decode_texts(reason[rows], REASONS)})
 
 
-def upgrades(folded: FoldedLog, found: LiveOffsets) -> Any:
+def upgrades(folded: FoldedLog, found: LiveOffsets) -> pa.Table:
     """Rows of ``schema.UPGRADES``: every classic consumer group with offsets.
 
     A classic group's offsets share one date, the time at which it became Empty + retention. Those

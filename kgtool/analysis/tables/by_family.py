@@ -25,7 +25,7 @@ from kgtool.analysis.input.broker_settings import Scenario
 _SUMS = ("commits", "records", "bytes")
 
 
-def gaps(folded: FoldedLog, removals: Removals) -> Any:
+def gaps(folded: FoldedLog, removals: Removals) -> pa.Table:
     """Rows of ``schema.GAPS`` by group, and its name's family.
 
     In one pass: of every pause the last check that finds the old commit unprotected tells which
@@ -75,7 +75,7 @@ def _end_of_pause(expired_ms: Ints, commit_ms: Ints, end_ms: int) -> Ints:
     return np.asarray(np.maximum(found, commit_ms), dtype=np.int64)
 
 
-def writers(folded: FoldedLog) -> Any:
+def writers(folded: FoldedLog) -> pa.Table:
     """Rows of ``schema.WRITERS`` by group, and its name's family."""
     count = _count_records if folded.plan.overlapping else _decoder_counts
     group, names, bucket, sums = count(folded)

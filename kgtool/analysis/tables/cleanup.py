@@ -30,7 +30,7 @@ EMPTY = "Empty"
 _TYPES = ("classic", "consumer")
 
 
-def items(folded: FoldedLog, live: Any, group: Ints) -> Any:
+def items(folded: FoldedLog, live: pa.Table, group: Ints) -> pa.Table:
     """Rows of ``schema.CLEANUP`` from the rows of ``schema.LIVE``, which are of these groups.
 
     Only groups without a commit or a member, and offsets without a commit, for

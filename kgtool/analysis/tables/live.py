@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -67,7 +67,7 @@ def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:
     return told, np.where(never, a != b, apart & ~past)
 
 
-def table(folded: FoldedLog, found: LiveOffsets) -> Any:
+def table(folded: FoldedLog, found: LiveOffsets) -> pa.Table:
     """Rows of ``schema.LIVE`` and EXTRA; unknown values are null."""
     log, states, unknown, missing = folded.log, folded.states, folded.unknown, folded.log.missing
     offsets, stored, state = log.offsets, found.stored, found.state

@@ -39,7 +39,7 @@ AT_ONCE_MS = 10_000
 COUNTS = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
 
 
-def offset_changes(folded: FoldedLog) -> Any:
+def offset_changes(folded: FoldedLog) -> pa.Table:
     """``topic, at_ms, change, groups``: changes of the number of offsets and of groups with any.
 
     Added up by topic and time.
@@ -54,7 +54,7 @@ def offset_changes(folded: FoldedLog) -> Any:
     return _by_topic(folded, past.key[rows], at_ms=at_ms, change=change, groups=of_groups)
 
 
-def _by_topic(folded: FoldedLog, key: Ints, **columns: Ints) -> Any:
+def _by_topic(folded: FoldedLog, key: Ints, **columns: Ints) -> pa.Table:
     log = folded.log
     found = sum_rows(pa.table({"topic": log.keys.topic[key], **columns}), ["topic", "at_ms"])
     return found.set_column(0, "topic", decode_texts(ints(found["topic"]), log.topics))
@@ -70,7 +70,7 @@ def _steps(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
     return rows, change, at_ms, folded.log.keys.group[past.key[rows]]
 
 
-def counts_here(folded: FoldedLog, writers: Any, removals: Removals) -> Any:
+def counts_here(folded: FoldedLog, writers: pa.Table, removals: Removals) -> pa.Table:
     """``what, bucket_start_ms, count``: the counts that need no other partition.
 
     ``what`` is an index into COUNTS; ``writers``: rows of ``schema.WRITERS``.
@@ -99,7 +99,7 @@ def counts_here(folded: FoldedLog, writers: Any, removals: Removals) -> Any:
     return sum_rows(pa.concat_tables(rows), ["what", "bucket_start_ms"])
 
 
-def deleted_offsets(folded: FoldedLog, removals: Removals) -> Any:
+def deleted_offsets(folded: FoldedLog, removals: Removals) -> pa.Table:
     """``topic, at_ms, count``: offsets that a client removed, but not with their group."""
     rules, own = folded.plan.rules, removals.of_group
     found: Bools = np.zeros(len(own), dtype=np.bool_)
@@ -131,7 +131,9 @@ def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) ->
     return np.where(place >= 0, total[place], 0)
 
 
-def metrics(counts: Any, removed: Any, changes: Any, bucket_ms: int) -> dict[str, Any]:
+def metrics(
+    counts: pa.Table, removed: pa.Table, changes: pa.Table, bucket_ms: int
+) -> dict[str, Any]:
     """Columns of ``schema.METRICS`` of all partitions together.
 
     ``changes``: the rows of ``offset_changes`` of every topic of ``removed``; None: no topic.
@@ -155,7 +157,7 @@ def metrics(counts: Any, removed: Any, changes: Any, bucket_ms: int) -> dict[str
     return columns
 
 
-def _without_topics(removed: Any, changes: Any) -> tuple[Ints, Ints]:
+def _without_topics(removed: pa.Table, changes: pa.Table) -> tuple[Ints, Ints]:
     """Times and counts of removals that leave offsets of their topic."""
     both = pa.chunked_array([*removed["topic"].chunks, *changes["topic"].chunks], pa.string())
     topic, _ = encode_texts(both)

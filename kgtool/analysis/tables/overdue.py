@@ -6,8 +6,6 @@ clean up (it could not load its partition, say), or at other settings than assum
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -20,7 +18,7 @@ from kgtool.retention import rules as r
 from kgtool.retention.doubts import grace_ms
 
 
-def table(folded: FoldedLog, live: Any) -> Any:
+def table(folded: FoldedLog, live: pa.Table) -> pa.Table:
     """Rows of ``schema.OVERDUE`` at the end of the log; ``live``: those of ``schema.LIVE``."""
     plan = folded.plan
     limit = plan.end_ms - grace_ms(plan.interval_ms)
@@ -37,7 +35,7 @@ def table(folded: FoldedLog, live: Any) -> Any:
     return folded.table("overdue", {**columns, "overdue_ms": overdue, "log_partition": partition})
 
 
-def _groups(folded: FoldedLog) -> Any:
+def _groups(folded: FoldedLog) -> pa.Table:
     """Groups that the next check removes, and since when."""
     size, rules, states = folded.log.size, folded.plan.rules, folded.states
     latest = states.latest

@@ -30,7 +30,7 @@ _AGGREGATES = (
 )
 
 
-def quality(notes: Any) -> Any:
+def quality(notes: pa.Table) -> pa.Table:
     """Rows of ``schema.KIND_QUALITY`` → an Arrow table of ``schema.QUALITY``."""
     files: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for part in notes.group_by(["path", "reason"]).aggregate(list(_AGGREGATES)).to_pylist():
@@ -89,7 +89,7 @@ def _row(path: str, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, 
     }
 
 
-def damaged_files(quality: Any, limit: int) -> list[dict[str, Any]]:
+def damaged_files(quality: pa.Table, limit: int) -> list[dict[str, Any]]:
     """Path, records read and problems of the first ``limit`` damaged files."""
     rows = quality.filter(quality["damaged"]).sort_by("path")
     return list(islice(rows.to_pylist(), limit))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -26,7 +24,7 @@ def latency(found: Removals) -> Ints:
     return np.where(fits, difference, NONE)
 
 
-def early_removals(folded: FoldedLog, found: Removals) -> Any:
+def early_removals(folded: FoldedLog, found: Removals) -> pa.Table:
     """Offsets that were removed before their time, by age and time in steps of the check interval.
 
     ``least``: the lowest age of these; ``last``: the latest time.
@@ -51,7 +49,7 @@ def early_removals(folded: FoldedLog, found: Removals) -> Any:
     )
 
 
-def moments(folded: FoldedLog, found: Removals) -> Any:
+def moments(folded: FoldedLog, found: Removals) -> pa.Table:
     """Times and topics of what was removed, for ``certain_checks``: no rows by the new coordinator.
 
     ``cause``: 0 expired, 3 explicit, -1 in doubt.
@@ -73,7 +71,7 @@ def moments(folded: FoldedLog, found: Removals) -> Any:
     )
 
 
-def certain_checks(parts: Any) -> Spans:
+def certain_checks(parts: pa.Table) -> Spans:
     """``doubts.certain_checks`` of the moments of all partitions; () if nothing is in doubt."""
     if not pc.any(pc.equal(parts["cause"], -1)).as_py():
         return ()
@@ -84,13 +82,13 @@ def certain_checks(parts: Any) -> Spans:
     )
 
 
-def shared_ages(parts: Any) -> list[doubts.SharedAge]:
+def shared_ages(parts: pa.Table) -> list[doubts.SharedAge]:
     """``doubts.shared_ages`` of the early removals of all partitions."""
     columns = (parts[name].to_pylist() for name in parts.column_names)
     return doubts.shared_ages(map(doubts.EarlyRemovals, *columns))
 
 
-def table(folded: FoldedLog, found: Removals) -> Any:
+def table(folded: FoldedLog, found: Removals) -> pa.Table:
     """Rows of ``schema.REMOVALS``; unknown values are null."""
     log, missing = folded.log, folded.log.missing
     blind = folded.unknown.blind() & (found.at_ms >= folded.plan.hold_ms[0])

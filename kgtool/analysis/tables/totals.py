@@ -31,14 +31,14 @@ STEPS_MS = tuple(
 )
 
 
-def family_names(groups: Any) -> Any:
+def family_names(groups: pa.Table) -> pa.Table:
     """Families of generated names: the number of names, and one of them."""
     some = groups.filter(pc.match_substring(groups["family"], "*")).select(["family", "group"])
     found = some.group_by("family").aggregate([("group", "count"), ("group", "min")])
     return found.rename_columns(["family", "count", "name"])
 
 
-def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
+def of_live(folded: FoldedLog, live: pa.Table, group: Ints) -> Iterator[tuple[str, pa.Table]]:
     """The small tables of the rows of ``schema.LIVE``, which are of these groups."""
     as_of_ms, days = folded.plan.end_ms, folded.plan.options.days
     due = ints(live["expires_at_ms"])
@@ -83,7 +83,7 @@ def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, An
     )
 
 
-def _families(rows: Any, orders: Iterable[str], top: int) -> Any:
+def _families(rows: pa.Table, orders: Iterable[str], top: int) -> pa.Table:
     """Families of generated names, and the first ``top`` other names by each order.
 
     ``name`` is one of the names. An order is a column; a minus sorts descending.
@@ -99,11 +99,11 @@ def _families(rows: Any, orders: Iterable[str], top: int) -> Any:
     return pa.concat_tables(map(_by_family, parts), promote_options="permissive")
 
 
-def _by_family(rows: Any) -> Any:
+def _by_family(rows: pa.Table) -> pa.Table:
     return sum_rows(rows, ["family"], max_of=("last_seen_ms",), min_of=("name", "next_expiry_ms"))
 
 
-def merge_families(rows: Any) -> list[dict[str, Any]]:
+def merge_families(rows: pa.Table) -> list[dict[str, Any]]:
     """The families of all partitions; of a single name the name itself."""
     found: list[dict[str, Any]] = _by_family(rows).to_pylist()
     for row in found:
@@ -112,7 +112,7 @@ def merge_families(rows: Any) -> list[dict[str, Any]]:
     return found
 
 
-def removal_counts(removals: Any) -> Any:
+def removal_counts(removals: pa.Table) -> pa.Table:
     """Removals by cause."""
     rows = removals.append_column("of_offset", pc.is_valid(removals["topic"]))
     found = rows.group_by(["cause", "of_offset"]).aggregate(
@@ -121,12 +121,12 @@ def removal_counts(removals: Any) -> Any:
     return found.rename_columns(["cause", "of_offset", "removals", "max_latency_ms"])
 
 
-def overdue_counts(partition: int, overdue: Any) -> Any:
+def overdue_counts(partition: int, overdue: pa.Table) -> pa.Table:
     """Number of overdue rows of this partition."""
     return pa.table({"log_partition": [partition], "rows": [len(overdue)]})
 
 
-def family_sizes(groups: Any) -> Any:
+def family_sizes(groups: pa.Table) -> pa.Table:
     """Families: SIZES and last activity."""
     live = pc.greater(groups["live_offsets"], 0).cast(pa.int64())
     rows = groups.append_column("live_groups", live).append_column("name", groups["group"])
@@ -135,7 +135,7 @@ def family_sizes(groups: Any) -> Any:
     return _families(rows, ["-live_offsets"], FAMILIES)
 
 
-def growth_steps(changes: Any, end_ms: int) -> Any:
+def growth_steps(changes: pa.Table, end_ms: int) -> pa.Table:
     """Changes of the numbers of offsets and groups, in steps that divide every curve's."""
     at_ms = ints(changes["at_ms"])
     rows = np.flatnonzero(at_ms <= end_ms)
@@ -154,7 +154,7 @@ def step_ms(span_ms: int) -> int:
     return next((step for step in STEPS_MS if span_ms <= step * POINTS), span_ms // POINTS + 1)
 
 
-def growth(parts: Any, end_ms: int) -> list[dict[str, Any]]:
+def growth(parts: pa.Table, end_ms: int) -> list[dict[str, Any]]:
     """``at_ms, offsets, groups``: the numbers at up to POINTS times, as far from each other.
 
     The first row is just before the first change, the last one is at ``end_ms``. ``parts`` are

@@ -38,7 +38,7 @@ FAMILY_COUNTS = (
 _CHANGES = ("removed_offsets", "removed_groups", "offset_change", "group_change")
 
 
-def losses(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any:
+def losses(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> pa.Table:
     """Rows of ``schema.LOSSES`` in one scenario."""
     plan = folded.plan
     rows = np.flatnonzero((found.role == OFFSET) & found.expired)
@@ -99,7 +99,7 @@ def _conditions(found: OffsetIntervals, end_ms: int) -> dict[str, Bools]:
     }
 
 
-def totals(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
+def totals(folded: FoldedLog, number: int, found: OffsetIntervals) -> pa.Table:
     """One row: COUNTS, and the first and last removal."""
     some = _conditions(found, folded.plan.end_ms)
     columns = {name: [int(which.sum())] for name, which in some.items()}
@@ -110,7 +110,7 @@ def totals(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     return pa.table({"scenario": [number], **columns, "first": first, "last": last})
 
 
-def days(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
+def days(folded: FoldedLog, number: int, found: OffsetIntervals) -> pa.Table:
     """Changes of each day: scenario, day_ms and _CHANGES."""
     end_ms = folded.plan.end_ms
     at_ms = np.concatenate([found.from_ms, found.until_ms])
@@ -125,7 +125,7 @@ def days(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     return sum_rows(pa.table(columns), ["scenario", "day_ms"])
 
 
-def families(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any:
+def families(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> pa.Table:
     """Rows of ``schema.WHATIF_FAMILIES`` by group, and its name's family."""
     group, code = np.unique(found.group, return_inverse=True)
     some = _conditions(found, folded.plan.end_ms)
@@ -138,7 +138,7 @@ def families(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> A
     return folded.table("whatif_families", columns, (("group", "string"),))
 
 
-def whatif(plan: FoldPlan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
+def whatif(plan: FoldPlan, sums: pa.Table, by_day: pa.Table) -> list[dict[str, Any]]:
     """Rows of ``schema.WHATIF`` of all partitions, one a scenario."""
     nothing = {**dict.fromkeys(COUNTS, 0), "first": MAX, "last": NONE}
     added = sum_rows(sums, ["scenario"], min_of=("first",), max_of=("last",)).to_pylist()
