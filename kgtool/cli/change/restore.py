@@ -20,7 +20,7 @@ from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import moved_row
 from kgtool.cli.output.tables import TableStream, preview
-from kgtool.columns import Column, shown
+from kgtool.columns import Column, Row, shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import ConfigError, readable
 from kgtool.model import GroupDescription
@@ -88,7 +88,7 @@ class Shape(NamedTuple):
     """The rows of a command: their columns, and how one is made of a group's row."""
 
     columns: tuple[Column, ...]
-    row: Callable[[RestoreGroup, RestoreRow], dict[str, Any]]
+    row: Callable[[RestoreGroup, RestoreRow], Row]
 
 
 RESTORED = Shape(RESTORE, lambda _, row: moved_row(row, RESTORE))
@@ -192,7 +192,7 @@ class Preview:
         self.deletions = self._unchanged = self._created = 0
         self._living: list[str] = []
         self._without_offsets: list[str] = []
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[Row] = []
         self._notes: list[str] = []
 
     def add(self, groups: Iterable[RestoreGroup]) -> None:

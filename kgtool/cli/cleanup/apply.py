@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kgtool.changes.cleanup.apply import ItemResult, PlanRun, size
 from kgtool.changes.cleanup.plan_file import DELETE_GROUP, DELETE_OFFSETS, CleanupPlan, PlanItem
@@ -33,7 +32,7 @@ from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream
 from kgtool.clock import now_ms
-from kgtool.columns import shown
+from kgtool.columns import Row, shown
 from kgtool.columns.changes import CLEANUP_APPLY
 from kgtool.errors import KgError
 from kgtool.net.session import Session
@@ -238,7 +237,7 @@ def _can_be_undone(journal: str) -> bool:
         return False
 
 
-def row_of(result: ItemResult) -> dict[str, Any]:
+def row_of(result: ItemResult) -> Row:
     """Return a result as a row."""
     item, error = result.item, result.error
     return build_row(

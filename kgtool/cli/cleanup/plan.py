@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from kgtool.changes.cleanup import commit_times_file, plan_file
 from kgtool.changes.cleanup.commit_times_file import KnownTimes
@@ -22,7 +21,7 @@ from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
 from kgtool.clock import now_ms, token
-from kgtool.columns import shown
+from kgtool.columns import Row, shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, MissingExtra
 from kgtool.held import STDOUT
@@ -125,7 +124,7 @@ def read_times(path: Path | None, timeout_ms: int) -> KnownTimes | None:
         ) from None
 
 
-def row_of(item: PlanItem) -> dict[str, Any]:
+def row_of(item: PlanItem) -> Row:
     """Return an item as a row of ``cleanup plan``."""
     return build_row(item, CLEANUP_PLAN, offsets=len(item.offsets), why=list(item.why))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.groups.configs import (
     Configs,
@@ -25,7 +25,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
 from kgtool.client.ops import READING_SHARE, within
-from kgtool.columns import shown
+from kgtool.columns import Row, shown
 from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
@@ -220,7 +220,7 @@ def _say_classic(output: Output, found: Iterable[_GroupConfigs]) -> None:
 
 
 def _show(output: Output, found: Sequence[_GroupConfigs], all_: bool) -> None:
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for one in found:
         if isinstance(one.configs, KgError):
             output.failed(ItemError.of(one.configs, Target(group=one.group)))
@@ -297,5 +297,5 @@ class ConfigRun(ChangeRun[GroupConfigs]):
             self.output.note("Dry run: nothing was changed.")
 
 
-def _change_row(item: ConfigItem) -> dict[str, Any]:
+def _change_row(item: ConfigItem) -> Row:
     return build_row(item, CONFIGS_ALTER, old_value=item.old, new_value=item.new)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kgtool.changes.kinds.keep import GroupKeep, Keep, KeepRow
 from kgtool.changes.plan import open_rows
 from kgtool.cli.change import confirm
@@ -18,7 +16,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import draw_for, preview
 from kgtool.clock import now_ms
-from kgtool.columns import shown
+from kgtool.columns import Row, shown
 from kgtool.columns.changes import KEEP
 from kgtool.config import Settings
 from kgtool.model import Target
@@ -118,5 +116,5 @@ class _KeepRun(ChangeRun[GroupKeep]):
         output.item(_row(row), row.error, quiet=True)
 
 
-def _row(row: KeepRow) -> dict[str, Any]:
+def _row(row: KeepRow) -> Row:
     return build_row(row, KEEP, offset=row.value.offset)

@@ -31,7 +31,7 @@ from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream
 from kgtool.clock import now_ms
-from kgtool.columns import duration, shown
+from kgtool.columns import Row, duration, shown
 from kgtool.columns.changes import RECOVER
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError
@@ -208,7 +208,7 @@ def _span(text: str | None) -> str:
     return duration(int(text)) if text is not None and text.isdecimal() else str(text)
 
 
-def _row(gone: Gone, group: RestoreGroup, row: RestoreRow) -> dict[str, Any]:
+def _row(gone: Gone, group: RestoreGroup, row: RestoreRow) -> Row:
     now = group.reading.image.offsets.get(row.at)
     return {
         **_gone_row(gone[row.group].offsets[row.at]),
@@ -221,7 +221,7 @@ def _row(gone: Gone, group: RestoreGroup, row: RestoreRow) -> dict[str, Any]:
     }
 
 
-def _gone_row(one: GoneOffset) -> dict[str, Any]:
+def _gone_row(one: GoneOffset) -> Row:
     value = one.value
     return {
         "offset": None if value is None else value.offset,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from kgtool import timespec
 from kgtool.changes.groups.members import GroupRemovals, MemberChoice, MemberRemoval, recorded
@@ -21,7 +20,7 @@ from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import preview, show_table
-from kgtool.columns import shown
+from kgtool.columns import Row, shown
 from kgtool.columns.changes import MEMBERS
 from kgtool.config import Settings
 from kgtool.errors import UsageError
@@ -131,11 +130,11 @@ def _errors(wave: list[GroupRemovals]) -> list[ItemError]:
     return [error for error in found if error is not None]
 
 
-def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
+def _empty(description: GroupDescription, error: ItemError) -> Row:
     return {"group": description.group, "status": "failed", "error": error_object(error)}
 
 
-def _row(row: MemberRemoval) -> dict[str, Any]:
+def _row(row: MemberRemoval) -> Row:
     return build_row(row, MEMBERS, **recorded(row))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.changes.journal.kept import Clock, Memory, Place, first_times
 from kgtool.changes.retention.decide import REFUSALS, RetentionRow
@@ -16,7 +16,7 @@ from kgtool.cli.output.progress import looking
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
-from kgtool.columns import duration
+from kgtool.columns import Row, duration
 from kgtool.columns.changes import RETENTION, RETENTION_GROUPS
 from kgtool.config.retention import RetentionRules
 from kgtool.model import Target
@@ -97,7 +97,7 @@ def say_join(output: Output, found: Looked, *, join: bool) -> None:
         )
 
 
-def row_of(row: RetentionRow) -> dict[str, Any]:
+def row_of(row: RetentionRow) -> Row:
     """Return a row for the machine formats."""
     return build_row(row, RETENTION)
 
@@ -131,7 +131,7 @@ def _explain(output: Output, group: LookedGroup) -> None:
         output.note(sentence(error._replace(target=Target(group=group.group)), prefix="Note: "))
 
 
-def _line(group: LookedGroup, at_ms: int) -> dict[str, Any]:
+def _line(group: LookedGroup, at_ms: int) -> Row:
     rule = group.matched
     retention = "-"
     if rule is not None:
