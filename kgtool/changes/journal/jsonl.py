@@ -143,7 +143,7 @@ def records(
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """Parse one line; None if it is {refusal(line)}."""
+    """Parse one line; None where it is refused (see ``refusal``)."""
     try:
         record = json.loads(line, object_pairs_hook=unique)
     except (ValueError, RecursionError):
