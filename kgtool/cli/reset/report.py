@@ -36,7 +36,7 @@ _LINES = 20
 """Notes of one kind; the rest is counted."""
 
 
-def row_of(row: ResetRow) -> Row:
+def row_of(row: ResetRow) -> dict[str, Any]:
     """Return a row of the machine formats."""
     return build_row(row, RESET, clamped=row.clamp is not None)
 
