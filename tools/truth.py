@@ -28,7 +28,7 @@ from tests.soak.raw_lives import Converted, RawMember  # noqa: E402
 
 VERSIONS = ("2.4.1", "2.8.2", "3.9.1", "4.3.1")
 COLUMNS = ("tombstones", "right", "wrong", "unknown", "due already", "not sure")
-DATES = ("on time", "early", "late", "changed before", "deleted")
+DATES = ("on time", "early", "late", "unknown", "changed before", "deleted")
 
 
 def main() -> int:

@@ -278,6 +278,7 @@ def _dates(whole: Analysis, less: Analysis) -> Iterable[str]:
     """A rule without a date says "never"; without a rule neither is told."""
     expected = {_id(row): row for row in whole.rows("live")}
     soonest: dict[str, int] = {}
+    unsure = {row["group"] for row in less.rows("live") if row["rule"] is None}
     for row in less.rows("live"):
         true = expected.get(_id(row))
         if row["rule"] is None:
@@ -291,7 +292,8 @@ def _dates(whole: Analysis, less: Analysis) -> Iterable[str]:
             best = soonest.get(row["group"], row["expires_at_ms"])
             soonest[row["group"]] = min(best, row["expires_at_ms"])
     for row in less.rows("groups"):
-        if row["next_expiry_ms"] != soonest.get(row["group"]):
+        following = None if row["group"] in unsure else soonest.get(row["group"])
+        if row["next_expiry_ms"] != following:
             yield f"groups.next_expiry_ms: {row['next_expiry_ms']} of {row['group']}"
 
 

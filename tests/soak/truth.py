@@ -233,12 +233,13 @@ def _verdict(true: Tombstone, row: dict[str, Any] | None) -> str:
 
 
 class Sample(NamedTuple):
-    """What ``describe --expiry`` said at a moment; ``expires_ms`` None: never."""
+    """What ``describe --expiry`` said at a moment; ``expires_ms`` None: never, or unknown."""
 
     key: Key
     at_ms: int
     until_ms: int
     expires_ms: int | None
+    is_told: bool
 
 
 def sample(bootstrap: str) -> list[Sample]:
@@ -248,10 +249,14 @@ def sample(bootstrap: str) -> list[Sample]:
     ended = now_ms()
     return [
         Sample(
-            Key(row["group"], row["topic"], row["partition"]), began, ended, row["expires_at_ms"]
+            Key(row["group"], row["topic"], row["partition"]),
+            began,
+            ended,
+            row["expires_at_ms"],
+            row["rule"] is not None,
         )
         for row in told
-        if row.get("rule") is not None
+        if row["current_offset"] is not None
     ]
 
 
@@ -274,7 +279,10 @@ def judge_samples(
     counts: Counter[str] = Counter()
     wrong = []
     for each in samples:
-        verdict = _timely(each, happened[each.key.group], gone[each.key], last, interval_ms)
+        moments, tombstones = happened[each.key.group], gone[each.key]
+        verdict = "unknown"
+        if each.is_told:
+            verdict = _timely(each, moments, tombstones, last, interval_ms)
         counts[verdict] += 1
         if verdict in ("early", "late"):
             wrong.append(f"{verdict}: {each}, {gone[each.key]}")
