@@ -126,7 +126,9 @@ if TYPE_CHECKING:
 @connection_params
 @output_options
 @line_of(AnalyzeOptions, name="options")
-def command(paths: tuple[str, ...], output: Output, options: AnalyzeOptions) -> int:
+def command(
+    paths: tuple[str, ...], output: Output, options: AnalyzeOptions, **_connection: object
+) -> int:
     """Show live offsets, when each expires and why; write a report.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
