@@ -74,7 +74,7 @@ def test_a_backup_without_times_is_refused(
     saved, at = tmp_path / "saved.jsonl", ["--bootstrap-server", bootstrap]
     assert kgtool("backup", "--group", group, "--out", str(saved), *at).status == 0
     done = kgtool("restore", str(saved), "--by-time", "--yes", *at)
-    assert done.status == 2 and "kgtool backup --times" in done.stderr, done
+    assert done.status == 2 and "kgtool backup --times" in done.err, done
 
 
 @pytest.mark.usefixtures("journal")
@@ -94,11 +94,11 @@ def test_what_has_no_time_is_left_out_and_named(
     saved.write_text("".join(json.dumps(line) + "\n" for line in lines))
     argv = ["restore", str(saved), "--by-time", "--map-group", f"{group}={group}-new"]
     done = kgtool(*argv, "--all-or-nothing", "--yes", *at)
-    assert done.status == 1 and done.stderr.count("does not say when") == 1, done
+    assert done.status == 1 and done.err.count("does not say when") == 1, done
     assert clients.committed(bootstrap, f"{group}-new") == {}
     done = kgtool(*argv, "--yes", *at)
-    assert done.status == 3 and "does not say when its last record was written" in done.stderr
-    assert done.stderr.count("does not say when") == 1, done
+    assert done.status == 3 and "does not say when its last record was written" in done.err
+    assert done.err.count("does not say when") == 1, done
     assert clients.committed(bootstrap, f"{group}-new").keys() == {(topic, 0)}
 
 
@@ -138,9 +138,9 @@ def test_checkpoints_of_mirrormaker(
         *at,
     ]
     done = kgtool(*argv, "--checkpoints", topic)
-    assert done.status == 3 and "has no checkpoint at or before offset 0" in done.stderr, done
+    assert done.status == 3 and "has no checkpoint at or before offset 0" in done.err, done
     assert clients.committed(bootstrap, f"{group}-new") == {(target, 0): 4}
     for wrong, said in ((f"{topic}-no", "There is no topic"), (target, "something else than")):
         done = kgtool(*argv, "--checkpoints", wrong)
-        assert done.status == 1 and said in done.stderr, done
+        assert done.status == 1 and said in done.err, done
     assert kgtool(*argv, "--checkpoints", topic, "--by-time").status == 2

@@ -293,9 +293,7 @@ def test_cleanup(here: Silent, config: str, outcome: Outcome, tmp_path: Path) ->
         assert planned.seconds < 18
         assert planned.status == 3, planned
         assert {row["group"] for row in planned.document["results"]} == here.healthy, planned
-        assert (
-            f"{GROUPS - len(here.healthy)} groups" in planned.stderr or "1 group" in planned.stderr
-        )
+        assert f"{GROUPS - len(here.healthy)} groups" in planned.err or "1 group" in planned.err
         done = here.run(config, "cleanup", "apply", plan, "--yes")
         assert done.status == 0, done
         left = {group for group in here.homes if clients.committed(here.bootstrap, group)}

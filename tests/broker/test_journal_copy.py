@@ -81,7 +81,7 @@ def test_the_copy_is_the_journal(pod: Pod) -> None:
     ]
     assert '"undone"' in pod.copied()
     again = pod.undo()
-    assert again.status == 1 and "was undone already" in again.stderr, again
+    assert again.status == 1 and "was undone already" in again.err, again
 
 
 def test_an_undo_from_what_can_only_be_read(pod: Pod, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_undo_from_what_can_only_be_read(pod: Pod, tmp_path: Path) -> None:
     (folder,) = pod.bucket.iterdir()
     undone = pod.run("undo", "--from", f"zip://{folder.name}::file://{archive}", "--yes")
     assert pod.left == 3
-    assert undone.status == 0 and "can't be marked as undone" in undone.stderr, undone
+    assert undone.status == 0 and "can't be marked as undone" in undone.err, undone
 
 
 def _apply_slowly(pod: Pod) -> subprocess.Popen[str]:
@@ -133,7 +133,7 @@ def test_a_pod_that_dies_is_undone_from_elsewhere(pod: Pod) -> None:
     shutil.rmtree(pod.disk)
     assert '"end"' not in pod.copied()
     undone = pod.undo()
-    assert undone.status == 0 and ", interrupted" in undone.stderr, undone
+    assert undone.status == 0 and ", interrupted" in undone.err, undone
     assert pod.left == 3
 
 
@@ -152,7 +152,7 @@ def test_an_upload_that_fails_stops_the_change_before_it(pod: Pod) -> None:
 def test_a_bucket_that_can_not_be_written_stops_everything(pod: Pod) -> None:
     pod.bucket.write_text("no folder")
     done = pod.run(*pod.argv)
-    assert done.status == 1 and "The journal's copy" in done.stderr, done
+    assert done.status == 1 and "The journal's copy" in done.err, done
     assert pod.left == 3
     assert not list(pod.disk.glob("*.jsonl"))
 
@@ -168,19 +168,19 @@ def test_a_bucket_that_can_not_be_written_stops_everything(pod: Pod) -> None:
 def test_urls_that_are_none(pod: Pod, url: str, status: int, said: str) -> None:
     argv = [*pod.argv[:-1], url]
     done = pod.run(*argv)
-    assert done.status == status and said in done.stderr, done
-    assert "Traceback" not in done.stderr and "pw" not in done.stderr.replace("password", "")
+    assert done.status == status and said in done.err, done
+    assert "Traceback" not in done.err and "pw" not in done.err.replace("password", "")
     assert pod.left == 3
 
 
 def test_a_copy_that_is_not_there(pod: Pod) -> None:
     done = pod.run("undo", "--from", f"{pod.bucket.as_uri()}/none", "--yes")
-    assert done.status == 2 and "Can't read the journal file://" in done.stderr, done
+    assert done.status == 2 and "Can't read the journal file://" in done.err, done
 
 
 def test_the_folder_of_all_copies_names_the_newest(pod: Pod) -> None:
     assert pod.run(*pod.argv).status == 0
     (folder,) = pod.bucket.iterdir()
     done = pod.run("undo", "--from", pod.bucket.as_uri(), "--yes")
-    assert done.status == 2 and f"It takes URL/ID; the newest there: {folder.name}." in done.stderr
+    assert done.status == 2 and f"It takes URL/ID; the newest there: {folder.name}." in done.err
     assert pod.left == 0

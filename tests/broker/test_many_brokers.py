@@ -395,7 +395,7 @@ def _compare(done: Run, now: dict[str, dict[tuple[str, int], int]], command: str
     errors = done.document["errors"]
     assert done.status == (0 if not errors else 3 if good else 4), done
     assert done.seconds < 40
-    assert json.loads(done.stdout)["command"] == command
+    assert json.loads(done.out)["command"] == command
 
 
 def _error_of(done: Run, row: dict[str, Any]) -> Any:

@@ -97,7 +97,7 @@ def test_what_a_plan_has_deleted_may_be_there_again(scene: Scene) -> None:
     done = scene.run("cleanup", "apply", plan, "--yes")
     (row,) = done.document["results"]
     assert (done.status, row["status"]) == (1, "failed"), done
-    assert "whether it exists again is unknown" in done.stderr
+    assert "whether it exists again is unknown" in done.err
     assert scene.offset() == 3
 
 

@@ -200,7 +200,7 @@ def test_a_token_is_asked_for(bootstrap: str, tmp_path: Path) -> None:
 )
 def test_what_can_not_be_is_refused(argv: list[str], said: str) -> None:
     done = kgtool("exporter", "--bootstrap-server", "127.0.0.1:1", *argv)
-    assert done.status == 2 and said in done.stderr, done
+    assert done.status == 2 and said in done.err, done
 
 
 def test_a_cluster_that_is_away(tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def test_no_offsets_topic_is_named(franz: Kfake, tmp_path: Path, command: str) -
         argv = [*command.split(), *([] if command == "coordinator" else ["--group"]), "known-001"]
         argv = [word for word in argv if word != "--group"] if command == "explain" else argv
     done = kgtool(*argv, "--bootstrap-server", franz.bootstrap, "--timeout", "8000")
-    assert "has no topic __consumer_offsets" in done.stderr + done.stdout, done
-    assert "does not host this" not in done.stderr + done.stdout, done
+    assert "has no topic __consumer_offsets" in done.err + done.out, done
+    assert "does not host this" not in done.err + done.out, done
 
 
 def test_an_empty_offsetfetch_is_no_group_without_offsets(franz: Kfake) -> None:
@@ -108,7 +108,7 @@ def test_doctor_says_what_it_is_and_lacks(franz: Kfake) -> None:
     assert found.keys() <= {"not-kafka", "denied", "topic-gone", "piling-up"}, done
     lacks = found["not-kafka"]["evidence"]["lacks"]
     assert lacks[0] == "__consumer_offsets" and "OffsetDelete" not in lacks, done
-    assert "Upgrade" not in done.stdout
+    assert "Upgrade" not in done.out
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_expiry_is_never_a_guess(franz: Kfake, command: str) -> None:
     name, *options = command.split()
     group = ["known-001"] if name != "list" else []
     done = kgtool(name, *group, *options, "--bootstrap-server", franz.bootstrap)
-    said = done.stdout + done.stderr
+    said = done.out + done.err
     assert "not Apache Kafka: when they remove offsets is unknown" in said, done
     assert "Offsets are kept for" not in said and "rules of brokers" not in said, done
     assert "T" not in "".join(re.findall(r"\d{4}-\d\d-\d\dT", said)), done
@@ -160,8 +160,8 @@ def test_what_brokers_lack_is_one_sentence(
     """Dry runs too: they said "would be deleted", and ``list`` the same of each broker."""
     done = kgtool(*command.split(), "--bootstrap-server", poor.bootstrap)
     assert done.status == status, done
-    assert done.stderr.count(f" {api}") == 1 and "used for: " in done.stderr, done
-    assert "would" not in done.stdout.lower() and "Traceback" not in done.stderr, done
+    assert done.err.count(f" {api}") == 1 and "used for: " in done.err, done
+    assert "would" not in done.out.lower() and "Traceback" not in done.err, done
 
 
 def test_what_needs_none_of_it_works(poor: Kfake) -> None:
@@ -176,5 +176,5 @@ def test_what_needs_none_of_it_works(poor: Kfake) -> None:
     undone = kgtool("undo", "last", "--yes", *at)
     assert undone.status == 0, undone
     explained = kgtool("explain", "known-001", "--bootstrap-server", poor.bootstrap)
-    assert explained.stdout.count("doesn't offer DeleteGroups") == 1, explained
-    assert explained.stderr.count("not Apache Kafka: when they remove") == 1, explained
+    assert explained.out.count("doesn't offer DeleteGroups") == 1, explained
+    assert explained.err.count("not Apache Kafka: when they remove") == 1, explained

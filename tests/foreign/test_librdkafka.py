@@ -26,9 +26,9 @@ def test_bytes_left_over_after_metadata_are_a_warning(bootstrap: str) -> None:
     """They ended everything; librdkafka's own clients go on."""
     done = kgtool("request", "Metadata", "--bootstrap-server", bootstrap)
     assert done.status == 0, done
-    assert '"nodeId": 3' in done.stdout
-    assert done.stderr.count("bytes left over after MetadataResponse") == 1
-    assert "UserWarning" not in done.stderr and "channel.py" not in done.stderr
+    assert '"nodeId": 3' in done.out
+    assert done.err.count("bytes left over after MetadataResponse") == 1
+    assert "UserWarning" not in done.err and "channel.py" not in done.err
 
 
 def test_doctor_knows_that_it_is_no_kafka(bootstrap: str) -> None:
@@ -36,4 +36,4 @@ def test_doctor_knows_that_it_is_no_kafka(bootstrap: str) -> None:
     found = [row for row in done.document["results"] if row["finding"] == "not-kafka"]
     assert len(found) == 1, done
     assert "OffsetDelete" in found[0]["evidence"]["lacks"], done
-    assert "broker-old" not in done.stdout, done
+    assert "broker-old" not in done.out, done

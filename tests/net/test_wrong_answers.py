@@ -190,8 +190,8 @@ def test_a_broker_that_answers_elsewhere_than_it_says_is_told_soon(
             assert done.status == 4, done
             # A third of the time is what one connection may take.
             assert done.seconds < (4 if place == "closed" else 10), done
-            assert f"127.0.0.1:{port}" in done.stderr, done
-            assert "broker 1 has this one in its advertised.listeners" in done.stderr, done
+            assert f"127.0.0.1:{port}" in done.err, done
+            assert "broker 1 has this one in its advertised.listeners" in done.err, done
 
 
 @pytest.mark.timed
@@ -261,7 +261,7 @@ def test_one_of_three_that_does_not_answer_may_be_restarting(
     first = proxies.bootstrap.split(",")[0]
     done = kgtool(*words, client_config(tmp_path, client), "--bootstrap-server", first)
     assert (done.status, done.seconds > 3) == (4, True), done
-    assert "is it running" in done.stderr, done
+    assert "is it running" in done.err, done
 
 
 @pytest.mark.parametrize("answer", ["rebootstrap", "no-brokers"])
@@ -493,8 +493,8 @@ def test_explain_does_not_call_what_it_could_not_read_nothing(
     config = client_config(tmp_path, client)
     done = kgtool(*argv, "--bootstrap-server", proxies.bootstrap, "--command-config", config)
     head = f"Group {group} has no members, only standalone commits. Coordinator: broker "
-    assert done.stdout.startswith(head), done
-    assert "no committed offsets" not in done.stdout, done
+    assert done.out.startswith(head), done
+    assert "no committed offsets" not in done.out, done
 
 
 def committed(kafka: FaultyKafka, count: int) -> list[str]:

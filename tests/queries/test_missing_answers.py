@@ -138,7 +138,7 @@ def test_what_a_broker_did_not_answer_is_an_error(
     errors = done.document["errors"]
     peer = f"127.0.0.1:{world.kafka.ports[2]}"
     assert done.status == 3 and errors, done
-    assert "bug in kgtool" not in done.stderr, done
+    assert "bug in kgtool" not in done.err, done
     if case[1] not in ANY_BROKER:
         assert any(peer in error["message"] for error in errors), done
     concerned = {error["target"]["group"] for error in errors} - {None}
@@ -164,7 +164,7 @@ def test_a_group_that_nobody_could_describe_is_not_missing(
     runs: dict[tuple[str, str], Run],
 ) -> None:
     """It was "there is no group … now", after its coordinator had kept silent."""
-    assert "there is no group" not in runs["configs BARE", "ConsumerGroupDescribe"].stderr
+    assert "there is no group" not in runs["configs BARE", "ConsumerGroupDescribe"].err
 
 
 @pytest.mark.parametrize("api", ["Fetch", "ListOffsets", "DescribeConfigs"])

@@ -5,13 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kgtool.sandbox import ready
 from kgtool.sandbox.broker import free_ports
@@ -19,18 +15,9 @@ from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 from tests.support import brokers
 from tests.support.proxy import Plan, Proxies
+from tests.support.warm_kgtool import Run, run_warm
 
 MAIN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
-_TIMED = """
-import sys
-place = sys.argv.pop(1)
-from kgtool.cli.app.main import main
-status = main()
-with open("/proc/self/schedstat") as seen, open(place, "w") as out:
-    out.write(seen.read())
-sys.exit(status)
-"""
-"""Like MAIN, and leaves behind how long the process waited for a processor (Linux)."""
 SMALL = {
     **brokers.KEEP,
     "offsets.topic.num.partitions": "6",
@@ -110,44 +97,9 @@ def _ports(path: Path) -> dict[int, int]:
     return {int(broker): port for broker, port in found.items()}
 
 
-class Run(NamedTuple):
-    """What one run of kgtool did."""
-
-    argv: tuple[str, ...]
-    status: int
-    stdout: str
-    stderr: str
-    seconds: float
-    """Without the time in which there was no processor for it: other tests run beside."""
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.stdout)
-
-    def __str__(self) -> str:
-        return (
-            f"{' '.join(self.argv)}\nstatus {self.status} after {self.seconds:.1f} s\n"
-            f"{self.stdout[-3000:]}\n{self.stderr[-3000:]}"
-        )
-
-
 def kgtool(*argv: str, limit: float = 60.0, environ: dict[str, str] | None = None) -> Run:
     """Run kgtool in a process of its own; one that does not end is a failure of the test."""
-    with tempfile.NamedTemporaryFile("r") as waited:
-        began = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-c", _TIMED, waited.name, *argv],
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-            env={**os.environ, **(environ or {})},
-        )
-        seconds = time.monotonic() - began
-        figures = waited.read().split()
-    if figures:
-        seconds -= int(figures[1]) / 1e9
-    return Run(argv, done.returncode, done.stdout, done.stderr, seconds)
+    return run_warm(argv, {**os.environ, **(environ or {})}, limit)
 
 
 def client_config(folder: Path, client_id: str) -> str:

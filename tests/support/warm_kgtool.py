@@ -5,19 +5,20 @@
     python -m tests.support.warm_kgtool
 
 takes a job a line on stdin, ``{"argv": […], "environ": {…}, "out": FILE, "err": FILE, "limit": N}``
-(``environ``: all of it; ``limit``: the largest file that the run may write, as on a full disk), and
-answers with two lines: the process id, then ``[status, seconds]``; a negative status is the signal
-that ended the run. The seconds are without those in which other processes had the processors
-(Linux).
+(``environ``: all of it; ``limit``, if any: the largest file that the run may write, as on a full
+disk), and answers with two lines: the process id, then ``[status, seconds]``; a negative status is
+the signal that ended the run.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import io
 import json
 import os
+import pkgutil
 import resource
 import signal
 import subprocess
@@ -27,6 +28,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -42,6 +44,7 @@ class Run(NamedTuple):
     out: str
     err: str
     seconds: float
+    """Without the time in which there was no processor for it (Linux): other tests run beside."""
 
     @property
     def document(self) -> Any:
@@ -137,11 +140,28 @@ def run_warm(argv: tuple[str, ...], environ: Mapping[str, str], timeout: float) 
     return done
 
 
+_COLD = ("kgtool.analysis", "kgtool.cli.analyze", "kgtool.exporter", "kgtool.mcp", "kgtool.top")
+"""What few runs need, and what imports pyarrow: its threads would not be there in a child."""
+
+
+def _import_all() -> None:
+    """What each run would import for itself: 0.1 s of the 0.13 that a change takes."""
+    import kgtool
+
+    for module in pkgutil.walk_packages(kgtool.__path__, "kgtool."):
+        if not module.name.startswith(_COLD) and not module.name.endswith("__main__"):
+            import_module(module.name)
+    assert "pyarrow" not in sys.modules
+    gc.collect()
+    gc.freeze()  # no child looks through what is here, and has to copy it for that
+
+
 def _serve() -> None:
     from kgtool.cli.app.main import main
 
     with contextlib.redirect_stdout(io.StringIO()):
         main(["describe", "--help"])
+    _import_all()
     for line in sys.stdin:
         job = json.loads(line)
         began = time.monotonic()
@@ -174,12 +194,13 @@ def _work(job: Any, main: Callable[[], int]) -> None:
     os.environ.update(job["environ"])
     sys.argv = ["kgtool", *job["argv"]]
     os.setpgid(0, 0)
-    if job["limit"] is not None:
+    limit = job.get("limit")
+    if limit is not None:
         # The answers of the run itself go into files too: they keep their room.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         for number in (1, 2):
             _through_a_pipe(number)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (job["limit"], resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     sys.stdout, sys.stderr = (
         io.TextIOWrapper(io.FileIO(number, "wb", closefd=False), encoding="utf-8")
         for number in (1, 2)
@@ -195,7 +216,7 @@ def _work(job: Any, main: Callable[[], int]) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        if job["limit"] is not None:
+        if limit is not None:
             resource.setrlimit(
                 resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
             )

@@ -9,12 +9,16 @@ import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.protocol.Errors;
 
+import java.io.BufferedReader;
+import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /** Runs kgtool: a process for each call, as a script does. */
@@ -27,6 +31,8 @@ final class Kgtool {
 
     private static final String JAAS = "java.security.auth.login.config";
     private static final Set<String> CONNECTION = Set.of("--bootstrap-server", "--command-config", "--timeout");
+
+    private static final Warm WARM = new Warm();
 
     private Kgtool() {
     }
@@ -56,28 +62,51 @@ final class Kgtool {
         }
     }
 
-    static Done run(List<String> args) {
-        List<String> command = new ArrayList<>(List.of(System.getProperty("kgtool.python"), "-m", "kgtool"));
-        command.addAll(args);
+    static synchronized Done run(List<String> args) {
+        List<String> words = new ArrayList<>(args);
         if (allowed.equals("create") && args.contains("--reset-offsets"))
-            command.add("--create");
+            words.add("--create");
+        Map<String, String> environ = new HashMap<>(System.getenv());
+        // Kafka's tool runs inside of this JVM and sees its properties; a process is told like this.
+        if (System.getProperty(JAAS) != null)
+            environ.put("KAFKA_OPTS", "-D" + JAAS + "=" + System.getProperty(JAAS));
         try {
             Path out = Files.createTempFile("kgtool", ".out");
             Path err = Files.createTempFile("kgtool", ".err");
-            ProcessBuilder builder = new ProcessBuilder(command)
-                .redirectOutput(out.toFile()).redirectError(err.toFile());
-            // Kafka's tool runs inside of this JVM and sees its properties; a process is told like this.
-            if (System.getProperty(JAAS) != null)
-                builder.environment().put("KAFKA_OPTS", "-D" + JAAS + "=" + System.getProperty(JAAS));
-            int status = builder.start().waitFor();
+            int status = WARM.run(Map.of("argv", words, "environ", environ,
+                "out", out.toString(), "err", err.toString()));
             Done done = new Done(status, Files.readString(out), Files.readString(err));
             Files.delete(out);
             Files.delete(err);
             return done;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
-        } catch (InterruptedException e) {
-            throw new KafkaException(e);
+        }
+    }
+
+    /** Forks a process for each run: see tests/support/warm_kgtool.py. */
+    private static final class Warm {
+        private final BufferedWriter jobs;
+        private final BufferedReader answers;
+
+        Warm() {
+            try {
+                Process process = new ProcessBuilder(
+                    System.getProperty("kgtool.python"), "-m", "tests.support.warm_kgtool"
+                ).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+                jobs = process.outputWriter();
+                answers = process.inputReader();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        /** The exit status of a run. */
+        int run(Map<String, Object> job) throws IOException {
+            jobs.write(new ObjectMapper().writeValueAsString(job) + "\n");
+            jobs.flush();
+            answers.readLine();  // the process id
+            return new ObjectMapper().readTree(answers.readLine()).get(0).asInt();
         }
     }
 
