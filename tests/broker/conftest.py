@@ -13,13 +13,12 @@ import pytest
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
 
-HERE = Path(__file__).parent
 Kgtool = Callable[..., Result]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/broker/"):
             item.add_marker(pytest.mark.broker)
     items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
 
