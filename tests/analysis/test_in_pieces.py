@@ -19,7 +19,7 @@ from kgtool.analysis.report.summary import summary
 from kgtool.protocol.plan import encode
 from kgtool.records import record_types
 from kgtool.records.group_metadata import GroupMetadataValue
-from tests.analysis.test_lives import SCENARIOS, SETS
+from tests.analysis.test_lives import SCENARIOS, SETS, some_scenarios
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.spark.test_random_logs import write_log
 
@@ -41,12 +41,13 @@ def test_the_tables_are_the_same(
     author: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_log(tmp_path, 7, kip_848=SETS[author].new_coordinator, groups_in_all=16, plain=8)
-    expected = tables(tmp_path, author)
+    scenarios = some_scenarios(author)
+    expected = tables(tmp_path, author, scenarios)
     assert expected["losses"].total() > 300
     monkeypatch.setattr(buckets, "ROWS", 100)
     monkeypatch.setattr(arrays, "SLAB", 7)
     monkeypatch.setattr(blobs, "IN_MEMORY_BYTES", 1000)
-    found = tables(tmp_path, author)
+    found = tables(tmp_path, author, scenarios)
     for name, rows in expected.items():
         assert found[name] == rows, name
 

@@ -32,6 +32,7 @@ from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.writer import CONTROL, TRANSACTIONAL, Raw, batch, segment
 from tests.retention.lives import ALL_TYPES, START_MS, Life
+from tests.support import seeds
 
 PARTITIONS, GROUPS = 2, 12
 SETS = ("pre-2.1", "2.1", "2.4", "3.7-new", "4.1")
@@ -329,7 +330,7 @@ def _id(row: dict[str, Any], more: tuple[str, ...] = ()) -> tuple[Any, ...]:
 def test_less_input_says_less_never_something_else(
     take: Callable[[list[Line], random.Random], Rest], name: str, tmp_path: Path
 ) -> None:
-    for seed in range(2):
+    for seed in seeds.rounds(1):
         rng = random.Random(f"{take.__name__} {name} {seed}")
         rows = lines(rng, name, quiet=take in (head, superseded, times))
         rest = take(rows, rng)

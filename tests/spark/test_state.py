@@ -28,6 +28,7 @@ from kgtool.errors import ConfigError
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.spark.test_random_logs import write_log
+from tests.support import seeds
 from tests.support.tables import Make, dicts
 
 pytestmark = pytest.mark.spark
@@ -71,7 +72,7 @@ def batches(path: Path) -> list[tuple[int, bytes]]:
 
 def test_any_split_gives_the_tables_of_one_run(engine: Make, tmp_path: Path) -> None:
     """A log that is copied while it grows: files grow, begin anew, are cut away, come twice."""
-    for seed in range(1 if "LocalEngine" not in str(engine) else 6):
+    for seed in seeds.rounds(1 if "LocalEngine" not in str(engine) else 3):
         rng = random.Random(seed)
         whole, state, grown = (tmp_path / f"{name}{seed}" for name in ("all", "state", "grown"))
         write_log(whole, seed, kip_848=True, groups_in_all=24)

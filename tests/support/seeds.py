@@ -29,6 +29,11 @@ def rng(*names: object) -> random.Random:
     return random.Random(f"{seed()} {' '.join(map(str, names))}")
 
 
+def rounds(usual: int) -> range:
+    """The numbers of so many rounds; ``make soak`` asks for more (``KGTOOL_TEST_ROUNDS``)."""
+    return range(usual * int(os.environ.get("KGTOOL_TEST_ROUNDS", "1")))
+
+
 def load_profile() -> None:
     """Let Hypothesis draw new examples each time, where ``CI`` is set too."""
     settings.register_profile(
