@@ -32,6 +32,7 @@ from kgtool.errors import KgError, NetworkError
 from kgtool.net.connection import Connection
 from kgtool.net.pool import Pool, timeout_hint
 from kgtool.net.tasks import Raised, Scope, Slot, Task
+from kgtool.net.tcp import advertised_hint
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -329,4 +330,6 @@ def _no_answer(connection: Connection, waited_ms: int) -> KgError:
         return DeadlineExceeded(said, hint="Allow more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
     hint = timeout_hint(waited_ms)
+    if connection.advertised_by is not None and not connection.is_ready:
+        hint = advertised_hint(connection.advertised_by)
     return connection.waiting_for(f"{waited_ms} ms") or DeadlineExceeded(said, hint=hint)

@@ -235,11 +235,16 @@ def of_advertised(error: KgError, broker: int) -> KgError:
         return error
     found = error.after_sending()
     found.maybe_done = error.maybe_done
-    found.hint = (
+    found.hint = advertised_hint(broker)
+    return found
+
+
+def advertised_hint(broker: int) -> str:
+    """Return the hint of an address at which nothing has answered yet."""
+    return (
         f"Broker {broker} has this address in its advertised.listeners: is it running, and can it "
         "be reached from here?"
     )
-    return found
 
 
 def most_telling(failures: list[KgError]) -> KgError | None:

@@ -290,3 +290,24 @@ def test_an_address_that_the_cluster_advertises_is_called_so() -> None:
             assert isinstance(reply, KgError)
             assert ("advertised.listeners" in (reply.hint or "")) == is_said, (host, reply.hint)
             assert ("Broker 7" in (reply.hint or "")) == is_said
+
+
+@pytest.mark.parametrize("is_advertised", [True, False])
+def test_a_part_whose_time_ends_first_says_whose_address_is_silent(is_advertised: bool) -> None:
+    """Was: "Allow more time with --timeout", of a delete that waited for a wrong address: reads
+    have a share of the time, which is over before the connection is given up."""
+
+    def part() -> Any:
+        try:
+            return (yield from within(call(7, metadata.Request()), 0.2))
+        except KgError as error:
+            return error
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        given = "127.0.0.1:9" if is_advertised else f"127.0.0.1:{port}"
+        with session(given, timeout_ms=3000) as opened:
+            opened.cluster.brokers = {7: Broker(7, "127.0.0.1", port)}
+            reply = opened.run(part())
+    assert isinstance(reply, KgError)
+    assert ("Broker 7 has this address in its advertised" in (reply.hint or "")) == is_advertised
