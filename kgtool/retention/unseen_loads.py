@@ -1,10 +1,10 @@
 """What can be told of an offset although its coordinator may have restarted without a trace.
 
 A log shows by a new leader epoch that a coordinator has loaded the partition. The restart of a
-single broker leaves the epoch as it is, and two things are decided by it: since when a group is
-Empty is lost (``RuleSet.forgets_date_on_load``), and a group takes the topics that a static member
-came back with (``groups.Group``). So there are two verdicts, of which either may hold; what is told
-is where they agree.
+single broker leaves the epoch as it is, and some brokers then forget since when a group is Empty
+(``RuleSet.forgets_date_on_load``): of two verdicts either may hold, and what is told is where they
+agree. Likewise a group takes the topics that a static member came back with (``groups.Group``),
+which matters for why an offset went; of what is there, the topics before are told.
 """
 
 from __future__ import annotations
@@ -25,19 +25,8 @@ def is_by_load(topics: Topics, loads: Collection[Topics], topic: str) -> bool:
     return any((each is None or topic in each) != now for each in loads)
 
 
-def after_load(
-    rules: RuleSet, group: GroupSnapshot, topic: str, *, is_unsure: bool
-) -> GroupSnapshot:
-    """The group as its coordinator has it if it has loaded the partition without a trace.
-
-    The restart of a single broker leaves the leader epoch as it is, so no log shows it.
-
-    :param is_unsure: whether a load decides if the topic protects (``groups.Group.is_by_load``).
-    """
-    if is_unsure:
-        held = group.subscribed_topics
-        protects = held is None or topic in held
-        return group._replace(subscribed_topics=frozenset(() if protects else (topic,)))
+def after_load(rules: RuleSet, group: GroupSnapshot) -> GroupSnapshot:
+    """The group as its coordinator has it if it has loaded the partition: the same if equal."""
     dated = group.state == r.STATE_EMPTY and group.state_since_ms is not None
     forgets = dated and rules.forgets_date_on_load is True
     return group._replace(state_since_ms=None) if forgets else group

@@ -67,8 +67,6 @@ def test_it_says_what_a_replay_of_the_whole_log_says(
     found = ask(broker, *asked, now_ms=now_ms)
     brokers = [each.broker for each in found.groups.values() if each.broker is not None]
     told = unseen_loads.told(log.entries, brokers[0].rules, retention_h * R, slack_ms=SLACK)
-    # Those with members are not static ones here, so that no load changes their topics.
-    told = {k: v for k, v in told.items() if (history.snapshot(k.group) or FREE).state == "Empty"}
     unsure = {key.group for key, (rule, _) in told.items() if rule is None}
     assert {error.target.group for error in found.errors} == unsure & {k.group for k in expected}
     for key, live in expected.items():
@@ -308,26 +306,6 @@ def test_a_date_that_a_restart_may_have_lost_is_not_told(
         "When 1 offset of group g may expire is unknown: from 2023-11-14T23:13:12Z on if its "
         "broker has restarted since the group changed, else from 2023-11-14T23:13:19Z on."
     )
-
-
-def test_topics_that_a_restart_decides_are_not_told() -> None:
-    """A static member came back with other topics (KIP-345), and the restart of a single broker
-    would make the coordinator take them. Siblings: a topic that it brought, one that it lacks."""
-    log = RawLog()
-    for topic in ("t1", "t2", "t3"):
-        log.commit(T - 2000, topic)
-    log.classic(T - 1500, [["t1", "t2"]], cst=T - 1500)
-    log.classic(T - 1000, [["t2", "t3"]], cst=T - 1500)
-    group = described("g", r.GroupSnapshot("classic", "Stable", "consumer", None, frozenset()))
-    back = member(["t2", "t3"])._replace(instance_id="i")
-    topics = [TopicPartition(topic, 0) for topic in ("t1", "t2", "t3")]
-    found = ask(
-        FakeBroker(log, "4.1"),
-        Question(group._replace(members=(back,)), dict.fromkeys(topics, False)),
-    )
-    rules = [found.groups["g"].offsets[topic].rule for topic in topics]
-    assert rules == [None, "subscribed", None]
-    assert "When 2 offsets of group g may expire is unknown" in found.errors[0].message
 
 
 def test_a_log_that_can_not_be_decoded_is_named() -> None:

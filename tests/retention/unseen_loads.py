@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kgtool.records import Record
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention.history import Entry, History, Key
-from kgtool.retention.rules import RuleSet
+from kgtool.retention.rules import STATE_EMPTY, RuleSet
 
 Told = tuple[str | None, int | None]
 """Rule and date; a rule of None: unknown."""
@@ -34,7 +34,10 @@ def told(
             if at == place:
                 history.load(entry.partition, entry.timestamp_ms)
         for each in history.live():
-            dates.setdefault(each.key, []).append((each.expires_at_ms, each.verdict.rule))
+            # A restart may give a group with members other topics, too; those before are told.
+            has_members = each.group is not None and each.group.state != STATE_EMPTY
+            if place is None or not has_members:
+                dates.setdefault(each.key, []).append((each.expires_at_ms, each.verdict.rule))
     end_ms = entries[-1].timestamp_ms
     return {key: _agreed(found, end_ms, slack_ms) for key, found in dates.items()}
 

@@ -193,14 +193,8 @@ class FoldedLog:
         stored, commits = past.stored[rows], self.log.offsets
         topics, group = self.log.keys.topic[past.key[rows]], states.groups.at(state)
         topic = states.topic_protection(state, topics)
-        if loaded:
-            # As ``unseen_loads.after_load``.
-            by_load = states.is_by_load(state, topics)
-            free = by_load & group.reads & ~topic.subscribed
-            topic = topic._replace(subscribed=np.where(by_load, free, topic.subscribed))
-            group = group._replace(reads=group.reads | by_load)
-            if plan.rules.forgets_date_on_load is True:
-                group = group._replace(since_ms=np.full_like(group.since_ms, NONE))
+        if loaded and plan.rules.forgets_date_on_load is True:  # as ``unseen_loads.after_load``
+            group = group._replace(since_ms=np.full_like(group.since_ms, NONE))
         times = commits.commit_ms[stored], commits.expire_ms[stored]
         offset = rc.Offset(*times, topic.subscribed, past.pending[rows])
         due, rule = plan.wrote.verdict(plan.rules, group, offset)

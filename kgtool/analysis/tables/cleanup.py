@@ -118,8 +118,6 @@ def _decide(
             for each in offsets
             if not each["subscribed"] and not _is_after(each["commit_timestamp_ms"], latest_ms)
         ]
-        # Where a restart that no log shows decides, some are unknown: they stay.
-        offsets = [each for each in offsets if each["subscribed"] is not None] or offsets
         if not offsets:
             return
     problem = _problem(row, offsets, living)

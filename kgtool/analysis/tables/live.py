@@ -55,7 +55,7 @@ def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:
     As ``unseen_loads.one_date`` has it.
     """
     found = folded.verdicts(rows, state)
-    if not (folded.states.has_loads or folded.plan.rules.forgets_date_on_load is True):
+    if folded.plan.rules.forgets_date_on_load is not True:
         return found, np.zeros(len(rows), dtype=np.bool_)
     other = folded.verdicts(rows, state, loaded=True)
     a, b = found.expires_ms, other.expires_ms
@@ -73,8 +73,7 @@ def table(folded: FoldedLog, found: LiveOffsets) -> pa.Table:
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(folded.plan.rules, states.groups.at(state))
     subscribed = np.where(seen.known, rc.subscribed(seen, found.held), rc.UNKNOWN)
-    by_load = states.is_by_load(state, log.keys.topic[found.key])
-    subscribed = unknown.subscribed(found.group, seen, np.where(by_load, rc.UNKNOWN, subscribed))
+    subscribed = unknown.subscribed(found.group, seen, subscribed)
     kinds = (np.where(seen.known, code, -1) for code in (seen.type, seen.state))
     group_type, group_state = unknown.kinds(found.group, *kinds)
     since = np.where(seen.known, unknown.since_ms(found.group, state), NONE)

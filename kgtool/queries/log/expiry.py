@@ -29,7 +29,7 @@ from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
-from kgtool.retention.unseen_loads import one_date
+from kgtool.retention.unseen_loads import after_load, one_date
 from kgtool.text import counted, moment
 
 SLACK_MS = 3_600_000
@@ -292,7 +292,7 @@ class _Group:
             return None
         at = None if committed is None else committed.commit_timestamp_ms
         said = self._from_now_on(partition, said)
-        loaded = state.after_load(self.broker.rules, partition.topic)
+        loaded = state.snapshot and after_load(self.broker.rules, state.snapshot)
         if loaded is not state.snapshot:
             other = self._from_now_on(partition, verdict(self.broker.rules, loaded, *rest))
             told = one_date(said, other, self._shared.now_ms, self.broker.interval_ms or 0)

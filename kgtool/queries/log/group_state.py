@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from kgtool.model import GroupDescription
 from kgtool.queries.log.scan import GroupLog
 from kgtool.retention import rules as r
 from kgtool.retention.groups import classic_snapshot
-from kgtool.retention.rules import GroupSnapshot, RuleSet
-from kgtool.retention.unseen_loads import after_load
+from kgtool.retention.rules import GroupSnapshot
 
 
 class GroupState(NamedTuple):
     """``snapshot`` None: the coordinator does not know the group.
 
     ``may_subscribe_more``: a member's regular expression may match more topics than are known.
-    ``is_by_load``: whether a topic protects or not by whether a load came that no log shows.
     """
 
     snapshot: GroupSnapshot | None
     may_subscribe_more: bool = False
-    is_by_load: Callable[[str], bool] = lambda _topic: False
-
-    def after_load(self, rules: RuleSet, topic: str) -> GroupSnapshot | None:
-        """Return the group as it may be for that topic: the same where no load matters."""
-        if self.snapshot is None:
-            return None
-        return after_load(rules, self.snapshot, topic, is_unsure=self.is_by_load(topic))
 
 
 def state_of(
@@ -91,16 +80,14 @@ def _classic(
     known = [topics for topics in subscriptions if topics is not None]
     # One subscription that can't be read makes the whole group's unknown.
     topics = frozenset().union(*known) if len(known) == len(subscriptions) else None
-    snapshot = GroupSnapshot(r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=topics)
     if any(member.instance_id is not None for member in description.members):
         # A static member that came back may have brought other topics than the coordinator's.
         written = log.classic(description.group, is_whole=is_whole) if log else None
         if written is None and not is_whole:
             return None
-        if log and written is not None and written.state == r.STATE_STABLE:
-            snapshot = snapshot._replace(subscribed_topics=written.subscribed_topics)
-            return GroupState(snapshot, is_by_load=partial(log.is_by_load, description.group))
-    return GroupState(snapshot)
+        if written is not None and written.state == r.STATE_STABLE:
+            topics = written.subscribed_topics
+    return GroupState(GroupSnapshot(r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=topics))
 
 
 def _empty_classic(

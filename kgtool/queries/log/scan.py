@@ -265,11 +265,6 @@ class GroupLog:
             return None
         return found.snapshot()
 
-    def is_by_load(self, group: str, topic: str) -> bool:
-        """Return whether a topic protects or not by whether a load came that no log shows."""
-        found = self._classic.get(group)
-        return found is not None and found.is_by_load(topic)
-
     def regex_topics(self, group: str, regex: str) -> frozenset[str] | None:
         """Return the topics that a regular expression was resolved to (KIP-848)."""
         raw = self._regexes.get(REGULAR_EXPRESSION.to_bytes(2, "big") + _text(group) + _text(regex))
