@@ -42,9 +42,16 @@ def spawn(
             start_new_session=True,
         )
     _children[folder] = child
-    while not pid_file.exists() and child.poll() is None:
-        time.sleep(0.001)  # until it can be found again
+    while not _has_text(pid_file) and child.poll() is None:
+        time.sleep(0.001)  # until it can be found again: the shell makes the file before it writes
     return child.pid
+
+
+def _has_text(file: Path) -> bool:
+    try:
+        return file.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def pid_of(folder: Path) -> int | None:
@@ -56,7 +63,13 @@ def pid_of(folder: Path) -> int | None:
         pid = int((folder / "pid").read_text())
     except (OSError, ValueError):
         return None
-    return pid if str(folder) in _command_line(pid) else None
+    line = _command_line(pid)
+    for _ in range(50):
+        if line or _has_ended(pid):
+            break
+        time.sleep(0.01)  # it has none for a moment, in the middle of its exec
+        line = _command_line(pid)
+    return pid if str(folder) in line else None
 
 
 def end(folders: Sequence[Path], *, grace: float = 0.0) -> None:

@@ -43,6 +43,16 @@ def test_a_useless_pid_file_means_not_running(tmp_path, content):
     processes.end([tmp_path])
 
 
+def test_a_starter_waits_until_the_file_has_the_pid(tmp_path, monkeypatch):
+    """A shell makes the file before it writes: a busy machine may stop it in between."""
+    slow = 'umask 077; : > "$1"; sleep 0.3; echo $$ > "$1"; shift; exec "$@"'
+    monkeypatch.setattr(processes, "_SPAWN", slow)
+    pid = spawn(tmp_path / "a")
+    monkeypatch.delitem(processes._children, tmp_path / "a")
+    assert processes.pid_of(tmp_path / "a") == pid
+    processes.end([tmp_path / "a"])
+
+
 def test_the_process_outlives_its_starter(tmp_path):
     folder = tmp_path / "a"
     folder.mkdir()
