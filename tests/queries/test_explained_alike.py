@@ -24,6 +24,7 @@ from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.queries.log import removals
+from kgtool.queries.log.gone import read_gone
 from kgtool.queries.log.removals import GroupRecords, group_past
 from kgtool.records.batch import batches
 from kgtool.records.offset_commit import OffsetCommitValue
@@ -281,7 +282,7 @@ def test_a_small_log_is_read_whole(
     log.commit(T0, cts=T0)
     log.commit(T0, "t2", cts=T0)
     log.forget(T0 + 3_600_000)
-    broker = FakeBroker(log, partitions=3)
+    broker = FakeBroker(log, partitions=3, retention_minutes="10080")
     past = broker.run(group_past(broker.cluster, "g", r.RULES_4_1, 7 * 86_400_000, None))
     assert [row.cause for row in past.removals] == [r.CAUSE_EXPLICIT], "t2, as old, was kept"
     assert (broker.fetched, past.lacks_others) == ([0], False)
@@ -289,6 +290,8 @@ def test_a_small_log_is_read_whole(
     past = broker.run(group_past(broker.cluster, "g", r.RULES_4_1, 7 * 86_400_000, None))
     assert [row.cause for row in past.removals] == [said, said]
     assert (past.lacks_others, len(broker.fetched)) == (said is None, 2 if said is None else 4)
+    gone = broker.run(read_gone(broker.cluster, ["g"]))["g"]
+    assert [each.cause for each in gone.offsets.values()] == [said, said], "recover"
 
 
 @pytest.mark.parametrize(

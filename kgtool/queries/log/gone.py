@@ -30,7 +30,7 @@ from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.expiry import USUAL_RETENTION_MS, denied_log
 from kgtool.queries.log.fetch import whole_batches
-from kgtool.queries.log.removals import GroupRecords
+from kgtool.queries.log.removals import OTHERS, Elsewhere, GroupRecords
 from kgtool.queries.log.scan import scan
 from kgtool.records.batch import batches, read_records
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
@@ -82,17 +82,20 @@ def find_gone(
     before: Sequence[Entry] | None,
     rules: RuleSet,
     retention_ms: int,
-    *,
     interval_ms: int = INTERVAL_MS,
+    *,
     begin: int = 0,
+    elsewhere: Sequence[Removal] | None = None,
 ) -> dict[str, dict[TopicPartition, GoneOffset]]:
     """Return by group the offsets that are gone; with ``before``, those that stood at its end.
 
     :param whole: the records of one log partition, which begins at the offset ``begin``.
     :param before: those of them that were written up to a moment.
+
+    :param elsewhere: as for ``GroupRecords.removals``.
     """
     entries = whole.entries()
-    removed = whole.removals(rules, retention_ms, interval_ms, begin=begin)
+    removed = whole.removals(rules, retention_ms, interval_ms, begin=begin, elsewhere=elsewhere)
     removals = [row for row in removed if row.topic is not None]
     history = History(rules, retention_ms)
     for entry in entries if before is None else before:
@@ -140,12 +143,12 @@ def _place(row: Removal) -> TopicPartition:
 class _Readers:
     """Reads some log partitions for the groups in them."""
 
-    def __init__(self, at_ms: int | None) -> None:
-        self._at_ms = at_ms
+    def __init__(self, at_ms: int | None, others: int = 0) -> None:
+        self._at_ms, self._others = at_ms, others
         self._all: dict[int, tuple[list[str], GroupRecords, GroupRecords | None]] = {}
 
     def add(self, number: int, groups: Sequence[str]) -> Callable[[bytes], None]:
-        whole = GroupRecords(groups, number)
+        whole = GroupRecords(groups, number, others=self._others)
         part = None if self._at_ms is None else GroupRecords(groups, number, self._at_ms)
         self._all[number] = (list(groups), whole, part)
 
@@ -162,21 +165,26 @@ class _Readers:
     def kinds(self, number: int) -> list[Written]:
         return self._all[number][1].kinds
 
-    def result(self, number: int, broker: BrokerRules, begin: int) -> dict[str, GoneGroup]:
+    def result(
+        self,
+        number: int,
+        broker: BrokerRules,
+        begin: int,
+        elsewhere: Sequence[Removal] | None = None,
+    ) -> dict[str, GoneGroup]:
         groups, whole, part = self._all[number]
         before = None if part is None else part.entries()
-        gone = find_gone(
-            whole,
-            before,
-            broker.rules,
-            broker.retention_ms or USUAL_RETENTION_MS,
-            interval_ms=broker.interval_ms or INTERVAL_MS,
-            begin=begin,
-        )
+        gone = find_gone(whole, before, *_judge(broker), begin=begin, elsewhere=elsewhere)
         return {
             name: GoneGroup(number, name in whole.seen, gone.get(name, {}), whole.first)
             for name in groups
         }
+
+
+def _judge(broker: BrokerRules) -> tuple[RuleSet, int, int]:
+    """The broker's rules, retention and interval, or the usual ones (ms)."""
+    retention_ms = broker.retention_ms or USUAL_RETENTION_MS
+    return broker.rules, retention_ms, broker.interval_ms or INTERVAL_MS
 
 
 # ---------------------------------------------------------------------------------------------
@@ -194,7 +202,7 @@ def read_gone(
     located = yield from find_coordinators(cluster, groups)
     brokers = {node for node in located.values() if isinstance(node, int)}
     known = yield from rules_of(cluster, brokers)
-    readers = _Readers(at_ms)
+    readers, others = _Readers(at_ms, OTHERS), Elsewhere(cluster, [*topic.leaders])
     names = grouped((number, name) for name, number in homes.items())
     scanned = yield from scan(cluster, {n: readers.add(n, own) for n, own in names.items()})
     found: dict[str, GoneGroup | KgError] = {}
@@ -207,7 +215,11 @@ def read_gone(
         if not isinstance(broker, BrokerRules):
             broker = BrokerRules(likely_rules(readers.kinds(number)) or RULES_4_1, (0, 0))
         try:
-            found.update(readers.result(number, broker, part.begin))
+            result = readers.result(number, broker, part.begin)
+            if any(one.cause is None for each in result.values() for one in each.offsets.values()):
+                elsewhere = yield from others.read(number, *_judge(broker))
+                result = readers.result(number, broker, part.begin, elsewhere)
+            found.update(result)
         except KgError as error:
             found.update(dict.fromkeys(own, error))
     return {name: found[name] for name in groups}

@@ -73,6 +73,7 @@ def group_past(
         return info.error
     number = offsets_partition(group, len(info.leaders))
     judge = rules, retention_ms, interval_ms
+    others = Elsewhere(cluster, [each for each in info.leaders if each != number])
     elsewhere, is_needed = None, False
     for since_ms in dict.fromkeys((begin_ms, None)):
         reader = GroupRecords([group], number, others=OTHERS)
@@ -82,9 +83,7 @@ def group_past(
         own = reader.own_removals(group, judge, part.begin, elsewhere)
         if not (reader.lacks_others or is_needed) and any(row.cause is None for row in own):
             is_needed = True
-            numbers = [each for each in info.leaders if each != number]
-            with suppress(KgError):
-                elsewhere = yield from within(_elsewhere(cluster, numbers, judge), READING_SHARE)
+            elsewhere = yield from others.read(number, *judge)
             own = reader.own_removals(group, judge, part.begin, elsewhere)
         left = reader.left(rules, retention_ms)
         lacks_others = reader.lacks_others or (is_needed and elsewhere is None)
@@ -94,29 +93,49 @@ def group_past(
     return past
 
 
-def _elsewhere(
-    cluster: Cluster, numbers: Sequence[int], judge: Judge
-) -> Operation[list[Removal] | None]:
-    """Return the removals in other log partitions, each judged alone; None: not all of them.
+class Elsewhere:
+    """The removals in all log partitions, read once: those of others may tell why an offset went.
 
     They tell of retentions and of checks; a large log is for ``kgtool analyze``.
     """
-    ranges = yield from log_ranges(cluster, [TopicPartition(TOPIC, each) for each in numbers])
-    sizes = [
-        OTHERS + 1 if isinstance(log, KgError) else log.end.offset - log.start.offset
-        for log in ranges.values()
-    ]
-    if sum(sizes) > OTHERS:
-        return None
-    readers = {each: GroupRecords([], each, others=OTHERS) for each in numbers}
-    parts = yield from scan(cluster, {each: reader.feed for each, reader in readers.items()})
-    found: list[Removal] = []
-    for each, reader in readers.items():
-        part = parts[each]
-        if isinstance(part, KgError) or reader.lacks_others:
+
+    def __init__(self, cluster: Cluster, numbers: Sequence[int]) -> None:
+        self._cluster, self._numbers = cluster, numbers
+        self._found: dict[int, list[Removal]] | None = None
+        self._is_read = False
+
+    def read(
+        self, number: int, rules: RuleSet | RulePhases, retention_ms: int, interval_ms: int
+    ) -> Operation[list[Removal] | None]:
+        """Return those of all partitions but ``number``, each partition judged alone; None: not all
+        can be read in a part of the time, or they are more than ``OTHERS`` records."""
+        if not self._is_read:
+            self._is_read = True
+            reading = self._read((rules, retention_ms, interval_ms))
+            with suppress(KgError):
+                self._found = yield from within(reading, READING_SHARE)
+        if self._found is None:
             return None
-        found += reader.judged_alone(*judge, begin=part.begin)
-    return found
+        return [row for each, rows in self._found.items() if each != number for row in rows]
+
+    def _read(self, judge: Judge) -> Operation[dict[int, list[Removal]] | None]:
+        partitions = [TopicPartition(TOPIC, each) for each in self._numbers]
+        sizes = [
+            OTHERS + 1 if isinstance(log, KgError) else log.end.offset - log.start.offset
+            for log in (yield from log_ranges(self._cluster, partitions)).values()
+        ]
+        if sum(sizes) > OTHERS:
+            return None
+        readers = {each: GroupRecords([], each, others=OTHERS) for each in self._numbers}
+        feeds = {each: reader.feed for each, reader in readers.items()}
+        parts = yield from scan(self._cluster, feeds)
+        found: dict[int, list[Removal]] = {}
+        for each, reader in readers.items():
+            part = parts[each]
+            if isinstance(part, KgError) or reader.lacks_others:
+                return None
+            found[each] = reader.judged_alone(*judge, begin=part.begin)
+        return found
 
 
 class GroupRecords:
