@@ -68,11 +68,17 @@ class Far(NamedTuple):
         )
 
     def executors(self) -> dict[str, list[str]]:
-        """What the executors of each application said."""
-        found: dict[str, list[str]] = {}
+        """What the executors of each application said, by worker.
+
+        When an application ends, a busy master starts executors again for those that have gone
+        already: they have nothing to do.
+        """
+        found: dict[str, dict[str, str]] = {}
         for path in sorted(self.folder.glob("work*/app-*/*/stderr")):
-            found.setdefault(path.parts[-3], []).append(path.read_text())
-        return found
+            worker, application = path.parts[-4:-2]
+            of = found.setdefault(application, {})
+            of[worker] = of.get(worker, "") + path.read_text()
+        return {application: [*of.values()] for application, of in found.items()}
 
 
 @pytest.fixture(scope="module")
