@@ -10,7 +10,6 @@ from kgtool.records import Record, types
 from kgtool.records.subscription import subscribed_topics
 from kgtool.retention import rules as r
 from kgtool.retention.rules import GroupSnapshot, RuleSet
-from kgtool.retention.unseen_loads import Topics, is_by_load
 
 TYPE_OF_RECORD = {
     types.GROUP_METADATA: r.TYPE_CLASSIC,
@@ -89,16 +88,13 @@ class Group:
         self.names: Counter[str] = Counter()
         self.resolved: dict[str, Collection[str]] = {}
         self.topology: Collection[str] = ()
-        self.topics: Topics = frozenset()
-        self.written_topics: Topics = frozenset()
+        self.topics: frozenset[str] | None = frozenset()
+        self.written_topics: frozenset[str] | None = frozenset()
         """Of the newest record: the topics after the next load."""
-        self.loads: frozenset[Topics] = frozenset()
-        """What the topics are if a load has come that no log shows, since the generation began. A
-        log shows one by its leader epoch only, and the restart of a single broker leaves that."""
-
-    def is_by_load(self, topic: str) -> bool:
-        """Whether a topic protects or not by whether such a load has come."""
-        return is_by_load(self.topics, self.loads, topic)
+        self.until_load: frozenset[str] = frozenset()
+        """Topics that protect only if no load has come since the generation began: some record of
+        it is without them. A log shows a load by its leader epoch only, and the restart of a single
+        broker leaves that as it is."""
 
     @property
     def changes_on_load(self) -> bool:
@@ -110,7 +106,7 @@ class Group:
 
     def load(self) -> None:
         """Apply that a coordinator loads the partition."""
-        self.loads = frozenset()
+        self.until_load = frozenset()
         if self.changes_on_load:
             self.topics = self.written_topics
             if self.rules.forgets_date_on_load is True and not self.member_count:
@@ -137,13 +133,15 @@ class Group:
                 self._remove(key_type, detail)
         else:
             kept = self._keeps_topics(key_type, detail)
-            topics, loads = self.topics, self.loads
+            topics, until_load = self.topics, self.until_load
             if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
                 self._reset(group_type)
                 self.known = True
             self._put(key_type, detail)
             if kept:
-                self.topics, self.loads = topics, loads | {self.written_topics}
+                self.topics = topics
+                if topics is not None and self.written_topics is not None:
+                    self.until_load = until_load | (topics - self.written_topics)
 
     def _keeps_topics(self, key_type: int, detail: GroupDetail) -> bool:
         """Whether a record is of a static member that is back: the same generation again."""

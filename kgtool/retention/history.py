@@ -180,10 +180,10 @@ class History:
         never = -r.MAX_TIMESTAMP_MS
         return max(self._moved.get(partition, never), self._rebalanced.get(group, never))
 
-    def is_by_load(self, key: Key) -> bool:
-        """Whether the group's topics protect the offset or not by a load that no log shows."""
+    def is_until_load(self, key: Key) -> bool:
+        """Whether a load that the log does not show may have ended what protects the offset."""
         group = self._groups.get(key.group)
-        return group is not None and group.is_by_load(key.topic)
+        return group is not None and key.topic in group.until_load
 
     def live_offset(self, key: Key) -> LiveOffset | None:
         """Return the offset committed for ``key``, with the current verdict."""

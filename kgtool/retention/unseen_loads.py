@@ -3,26 +3,15 @@
 A log shows by a new leader epoch that a coordinator has loaded the partition. The restart of a
 single broker leaves the epoch as it is, and some brokers then forget since when a group is Empty
 (``RuleSet.forgets_date_on_load``): of two verdicts either may hold, and what is told is where they
-agree. Likewise a group takes the topics that a static member came back with (``groups.Group``),
-which matters for why an offset went; of what is there, the topics before are told.
+agree. A load also decides which topics of a static member that came back protect
+(``groups.Group.until_load``): committed offsets are judged by those before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import slack_ms
 from kgtool.retention.rules import GroupSnapshot, RuleSet, Verdict
-
-Topics = frozenset[str] | None
-"""Subscribed ones; None: they can't be read, and all offsets are protected."""
-
-
-def is_by_load(topics: Topics, loads: Collection[Topics], topic: str) -> bool:
-    """Whether some of ``loads`` protect a topic and ``topics`` don't, or vice versa."""
-    now = topics is None or topic in topics
-    return any((each is None or topic in each) != now for each in loads)
 
 
 def after_load(rules: RuleSet, group: GroupSnapshot) -> GroupSnapshot:

@@ -263,7 +263,7 @@ class Write:
             return
         if rule not in (r.RULE_EMPTY_SINCE, r.RULE_SUBSCRIBED):
             return
-        is_until_load = rule == r.RULE_SUBSCRIBED and self.history.is_by_load(live.key)
+        is_until_load = rule == r.RULE_SUBSCRIBED and self.history.is_until_load(live.key)
         bugs = (rules.forgets_date_on_load, rules.rebalancing_is_stable)
         if bugs == (False, False) and not is_until_load:
             return

@@ -13,7 +13,6 @@ from kgtool.records.types import GROUP_TYPES
 from kgtool.retention import rules as retention
 from kgtool.retention.groups import TYPE_OF_RECORD, Group, GroupDetail
 from kgtool.retention.rules import RuleSet
-from kgtool.retention.unseen_loads import Topics
 
 LOAD = -1
 """The key type of a load, which is no record."""
@@ -44,7 +43,7 @@ class GroupState(NamedTuple):
     protocol_type: str = ""
     generation: int | None = None
     state_since_ms: int | None = None
-    topics: Topics = frozenset()
+    topics: frozenset[str] | None = frozenset()
     judged_since_ms: int | None = None
     """Since when only time protects the offsets of all other topics."""
     dated_before_ms: int | None = None
@@ -56,8 +55,8 @@ class GroupState(NamedTuple):
     converted_at_once: bool | None = None
     """... and whether this one begins in the same write."""
     members: int = 0
-    loads: frozenset[Topics] = frozenset()
-    """Of ``Group``."""
+    until_load: frozenset[str] = frozenset()
+    """Those of ``topics`` that a load would end."""
 
 
 class GroupLife(Group):
@@ -154,7 +153,7 @@ class GroupLife(Group):
             *self.dated,
             *self.converted,
             self.member_count,
-            self.loads,
+            self.until_load,
         )
         if last == self.last and not event.tombstone:
             return None

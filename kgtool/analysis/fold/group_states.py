@@ -7,7 +7,6 @@ commits is an empty simple group from its first commit on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ from kgtool.analysis.fold.arrays import NONE, Bools, Ints, as_of
 from kgtool.analysis.fold.group_life import GroupEvent, GroupLife, GroupState
 from kgtool.analysis.fold.log import Log
 from kgtool.retention.rules import RuleSet
-from kgtool.retention.unseen_loads import is_by_load
 
 
 class TopicProtection(NamedTuple):
@@ -48,14 +46,19 @@ def groups_of(rows: Sequence[GroupState]) -> rc.Group:
     )
 
 
-def is_subscribed(log: Log, rows: Sequence[GroupState], row: Ints, topic: Ints) -> Bools:
-    """Whether a member is known to subscribe to each topic in the state of each row."""
+def is_subscribed(
+    log: Log, rows: Sequence[GroupState], row: Ints, topic: Ints, name: str = "topics"
+) -> Bools:
+    """Whether a member is known to subscribe to each topic in the state of each row.
+
+    :param name: the field of the states that has these topics.
+    """
     numbers = {text: number for number, text in enumerate(log.topics.to_pylist())}
     span = len(numbers) + 1
     held = [
         number * span + numbers[text]
         for number in np.unique(row).tolist()
-        for text in rows[number].topics or ()
+        for text in getattr(rows[number], name) or ()
         if text in numbers
     ]
     found = np.isin(row * span + topic, np.array(held, dtype=np.int64))
@@ -135,25 +138,9 @@ class GroupStates:
             released = np.where(places[found] == pair, freed_ms[found], released)
         return TopicProtection(is_subscribed(self._log, self._rows, row, topic), released)
 
-    @cached_property
-    def has_loads(self) -> bool:
-        """Whether ``is_by_load`` holds of anything."""
-        return any(row.loads for row in self._rows)
-
-    def is_by_load(self, state: Ints, topic: Ints) -> Bools:
-        """Whether each topic protects or not by whether a load came that the log does not show."""
-        found = np.zeros(len(state), dtype=np.bool_)
-        if not self.has_loads:
-            return found
-        row, names = self.row[state], self._log.topics.to_pylist()
-        some = np.flatnonzero(np.array([bool(each.loads) for each in self._rows])[row])
-        pairs, of = np.unique(row[some] * len(names) + topic[some], return_inverse=True)
-        each = [
-            (self._rows[pair // len(names)], names[pair % len(names)]) for pair in pairs.tolist()
-        ]
-        asked = [is_by_load(group.topics, group.loads, name) for group, name in each]
-        found[some] = np.array(asked, dtype=np.bool_)[of]
-        return found
+    def is_until_load(self, state: Ints, topic: Ints) -> Bools:
+        """Whether a load that the log does not show may have ended what protects each topic."""
+        return is_subscribed(self._log, self._rows, self.row[state], topic, "until_load")
 
 
 def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, GroupState]]:
