@@ -139,10 +139,22 @@ class TopApp(App[None]):
             gc.collect()
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when something was typed or clicked."""
+        """Carry out each key before the next is looked at: over a slow line they come together.
+
+        Textual hands a key from widget to widget, each with a queue of its own, and one that
+        finds these short overtakes those before it.
+        """
         if isinstance(event, events.InputEvent):
             self._touched_at_s = time.monotonic()
-        await super().on_event(event)
+        if not isinstance(event, events.Key | events.Paste):
+            await super().on_event(event)
+            return
+        self.app_focus = True
+        is_taken = isinstance(self.focused, TypedLine) and self.focused.take(event)
+        if is_taken or isinstance(event, events.Paste):
+            return
+        if not await self._check_bindings(event.key, priority=True):
+            await self._check_bindings(event.key)
 
     def _draw_later(self) -> None:
         self._sort()  # here: for 10,000 groups it takes longer than a frame
@@ -224,12 +236,6 @@ class TopApp(App[None]):
             self._filter, self._filter_text, self._wrong_filter = parse_filter(text), text, ""
         except UsageError as error:
             self._wrong_filter = error.message
-
-    def on_key(self, event: events.Key) -> None:
-        """Bring to the line that is open what was typed before it was."""
-        line = self.screen.line if isinstance(self.screen, AskScreen) else self._line
-        if isinstance(self.screen, AskScreen) or self.focused is line:
-            line.take(event)
 
     def _page(self, title: str, job: Callable[[], Iterable[Line]]) -> None:
         self.push_screen(PageScreen(title, job))

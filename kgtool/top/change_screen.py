@@ -20,31 +20,24 @@ from kgtool.top.screens import Line, PageScreen, failure
 
 
 class TypedLine(Input):
-    """A line to type in; at Enter it calls ``close``, before the next key is looked at.
-
-    Over a slow line keys come together, and each is on its way before the one ahead is done.
-    """
+    """A line to type in, which the app does for it; at Enter it calls ``close``."""
 
     def __init__(self, example: str, close: Callable[[], None], id: str | None = None) -> None:
         super().__init__(id=id, select_on_focus=False, placeholder=example)
         self._close = close
 
-    def on_key(self, event: events.Key) -> None:
-        """Leave to the app what came before it was known that the line is closed."""
-        if self.app.focused is not self:
-            event.prevent_default()
+    def take(self, event: events.Key | events.Paste) -> bool:
+        """Type what came into the line; return whether it was for the line."""
+        if isinstance(event, events.Paste):
+            text = event.text.partition("\n")[0].rstrip("\r")
         elif event.key == "enter":
-            self.take(event)
-
-    def take(self, event: events.Key) -> None:
-        """Type a key into the line."""
-        if event.key == "enter":
             self._close()
-        elif event.is_printable:
-            self.insert_text_at_cursor(event.character or "")
+            return True
         else:
-            return
-        event.stop().prevent_default()
+            text = (event.character or "") if event.is_printable else ""
+        if text:
+            self.replace(text, *self.selection)
+        return text != ""
 
 
 class AskScreen(ModalScreen[str | None]):
@@ -60,16 +53,16 @@ class AskScreen(ModalScreen[str | None]):
     def __init__(self, question: str, example: str) -> None:
         super().__init__()
         self._question = question
-        self.line = TypedLine(example, self._answer)
+        self._line = TypedLine(example, self._answer)
 
     def compose(self) -> ComposeResult:
         """Put the question on the screen."""
         with Vertical():
             yield Static(self._question, markup=False)
-            yield self.line
+            yield self._line
 
     def _answer(self) -> None:
-        self.dismiss(self.line.value.strip())
+        self.dismiss(self._line.value.strip())
 
 
 class ChangeScreen(PageScreen):

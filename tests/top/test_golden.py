@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from textual import events
+from textual.screen import Screen
 
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.model import GroupDescription, GroupListing, GroupOffsets, Member, OffsetRow
@@ -22,6 +24,7 @@ from kgtool.queries.offsets.past import CommitTime
 from kgtool.top import app as app_module
 from kgtool.top import screens, table
 from kgtool.top.app import TopApp
+from kgtool.top.change_screen import AskScreen, TypedLine
 from kgtool.top.groups import Group, look_of
 from kgtool.top.poll import Page, Poller
 from tests.top.test_screen import lines, until
@@ -171,6 +174,43 @@ def test_the_cursor_stays_in_the_table_and_on_the_screen(monkeypatch: pytest.Mon
                 assert app.table.current == names[10], "below the last line"
             await pilot.click(app.table, offset=(5, 9))
             assert app.table.current == names[19]
+
+    asyncio.run(main())
+
+
+def test_a_key_overtakes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the table is slow, what was typed before the filter's line was open came after Enter.
+
+    On a busy machine two letters of a name were lost so, and the filter found nothing.
+    """
+    monkeypatch.setattr(TopApp, "_poll", lambda _: None)
+    for widget in (table.GroupTable, Screen):
+        monkeypatch.setattr(widget, "on_key", lambda *_: asyncio.sleep(0.1), raising=False)
+
+    async def main() -> None:
+        app = TopApp(Settings(parse_bootstrap("b:9092"), 20_000))
+        app.poller.groups = _world()
+        async with app.run_test(size=(80, 24)) as pilot:
+            line = app.query_one(TypedLine)
+
+            def send(*keys: str) -> None:
+                for key in keys:
+                    app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+            send("slash", *"orders-2")
+            await until(pilot, lambda: app.focused is line)
+            send(*"6*", "enter", "t")
+            await until(pilot, lambda: app.focused is not line)
+            await until(pilot, lambda: any("Lag by topic" in line for line in lines(app)))
+            assert line.value == "orders-26*"
+            send("escape", "slash")
+            app.post_message(events.Paste("!/x/\n"))
+            send("enter", "slash")
+            await until(pilot, lambda: app.focused is line)
+            assert line.value == "orders-26*!/x/"
+            send("escape", "r", *"now-2h")
+            await until(pilot, lambda: isinstance(app.screen, AskScreen))
+            assert app.screen.query_one(TypedLine).value == "now-2h"
 
     asyncio.run(main())
 
