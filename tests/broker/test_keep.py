@@ -91,6 +91,9 @@ class TestKeep:
         for row in planned.json["results"]:
             assert (row["status"], row["how"]) == ("would-keep", "commit")
             assert row["new_expires_at_ms"] > row["old_expires_at_ms"]
+        shown = kgtool("keep", group, "--dry-run")
+        each = len(planned.json["results"])
+        assert (shown.out + shown.err).count("would-keep") == each, "each offset once, not twice"
         unasked = kgtool("keep", group)
         assert unasked.status == 2
         assert "--yes" in unasked.err

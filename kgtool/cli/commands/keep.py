@@ -79,7 +79,7 @@ class _KeepRun(ChangeRun[GroupKeep]):
             output.note_once(line)
         self._commits += sum(row.how == "commit" for row in rows)
         self._joins += len({row.group for row in rows if row.how == "join"})
-        if rows:
+        if rows and not self.options.dry_run:
             output.note_once("Committed offsets to keep:")
             preview(output, shown(KEEP), [_row(row) for row in rows])
 
