@@ -23,7 +23,7 @@ what-tests-need: venv
 	@$(SHELL) tools/packages.sh $(ALL)
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
 
-test-all: venv  ## all tests, whole matrices and Kafka's own tests of its command too: what CI runs
+test-all: venv  ## matrices, tests of size and Kafka's own tests of its command too: what CI runs
 	@$(MAKE) --no-print-directory test ALL=--all
 
 check: venv  ## ruff and what the changed files reach, in a minute (SINCE=main: since that commit)
@@ -43,6 +43,7 @@ soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds
 	@$(BIN)/python tools/soak_top.py
 	@$(BIN)/python tools/truth.py
 	@KGTOOL_TEST_ROUNDS=10 $(BIN)/python -m pytest -q tests/analysis/test_unknown.py tests/spark/test_state.py
+	@$(BIN)/python -m pytest -q -m soak
 
 bench: venv  ## how fast it is: ratios against Kafka's tool and against the limits
 	@$(SHELL) tools/java.sh

@@ -1,4 +1,4 @@
-"""tests/thorough.toml: of everything that it leaves to ``make test-all``, a real test stays."""
+"""tests/thorough.toml: of everything that it leaves to longer runs, a real test stays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import thorough
 from tests.support.thorough import Entry
+from tools import run_tests
 
 TESTS = (
     "tests/a.py::test_b[2.1.1]",
@@ -47,6 +48,12 @@ def test_the_list(request: pytest.FixtureRequest) -> None:
             {"instead": "tests/b.py::test_f"},
             ["tests/a.py: tests/b.py::test_f does not stay"],
         ),
+        ("tests/a.py::test_b", {"keep": ("4.*",), "ci": ("2.*",)}, []),
+        (
+            "tests/a.py::test_b",
+            {"keep": ("4.*",), "ci": ("3.*",)},
+            ["tests/a.py::test_b: there is no 3.*"],
+        ),
         ("tests/a.py::test_c", {}, ["tests/a.py::test_c: it takes one of keep and instead"]),
     ],
 )
@@ -54,3 +61,18 @@ def test_what_is_refused(tests: str, stays: Any, wrong: list[str]) -> None:
     entry = Entry((tests,), "", **stays)
     collected = {test: entry.is_thorough(test) for test in TESTS}
     assert list(thorough.complaints([entry], collected)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("ci", "soak"), [(None, []), (("2.*",), []), (("3.*",), [TESTS[0]]), ((), [TESTS[0]])]
+)
+def test_what_is_left_for_the_soak(ci: tuple[str, ...] | None, soak: list[str]) -> None:
+    entry = Entry(("tests/a.py::test_b",), "", keep=("4.*",), ci=ci)
+    assert [test for test in TESTS if entry.is_soak(test)] == soak
+
+
+def test_what_is_left_out_has_a_run() -> None:
+    """Each lane leaves it out, and ``make soak`` runs all of it."""
+    lanes = run_tests.lanes(True, [])
+    assert all("not soak" in lanes[name][1] for name in ("tests", "timed tests"))
+    assert "pytest -q -m soak\n" in (thorough.ROOT / "Makefile").read_text(encoding="utf-8")

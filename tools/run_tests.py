@@ -1,7 +1,7 @@
 """``make test``: the linters and all tests, in two lanes, one after the other.
 
 What has a time limit of its own (``timed``) runs after the rest, so that no Spark is beside it.
-``make test-all`` (``--all``) also runs what tests/thorough.toml lists, and has a third lane,
+``make test-all`` (``--all``) also runs what tests/thorough.toml lists for it, and has a third lane,
 Kafka's own tests, which starts JVMs of its own.
 What failed runs again, alone, which tells a race from a bug; but no failure is forgotten: it is
 named at the end, and where ``CI`` is set it fails the run, unless tests/flaky.toml lists it.
@@ -16,7 +16,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,8 +59,8 @@ class Ran(NamedTuple):
     failed: frozenset[str]
     is_broken: bool
     """It ended without having run its tests: nothing can be said of them."""
-    thorough: int = 0
-    """How many tests there are that only ``make test-all`` runs."""
+    left: Mapping[str, int] = MappingProxyType({})
+    """How many tests have the mark of a longer run: ``thorough``, ``soak``."""
 
 
 def lint(took: dict[str, float], complaints: list[str]) -> None:
@@ -77,9 +79,14 @@ def timed_files() -> list[str]:
     return [str(path) for path in paths if "mark.timed" in path.read_text(encoding="utf-8")]
 
 
+def left_out(is_all: bool) -> str:
+    """Return the mark of what a longer run is for."""
+    return "soak" if is_all else "thorough"
+
+
 def lanes(is_all: bool, given: list[str]) -> dict[str, list[str]]:
     """Return the arguments of each run of pytest, with those that were given to this program."""
-    rest = "" if is_all else " and not thorough"
+    rest = f" and not {left_out(is_all)}"
     where = given or timed_files()
     found = {
         "tests": ["-m", f"not timed and not kafka_own{rest}", "-n", WORKERS, *BESIDE, *given],
@@ -107,21 +114,22 @@ def pytest(name: str, *arguments: str) -> Ran:
         return Ran(0, frozenset(), is_broken=True)
     failed = frozenset(found["failed"])
     is_well = status in (0, NOTHING_TO_RUN) or (status == 1 and bool(failed))
-    return Ran(len(found["seconds"]), failed, not is_well, found["thorough"])
+    return Ran(len(found["seconds"]), failed, not is_well, found["left"])
 
 
 def tests(took: dict[str, float], is_all: bool) -> tuple[Ran, frozenset[str]]:
     """Run every lane, and the failed once more, alone: return all runs as one, and which failed."""
-    count, once, is_broken, thorough = 0, frozenset[str](), False, 0
+    whole = Ran(0, frozenset(), is_broken=False)
     given = [word for word in sys.argv[1:] if word != ALL]
     for name, arguments in lanes(is_all, given).items():
         began = time.monotonic()
         ran = pytest(name, *arguments)
         took[name] = time.monotonic() - began
-        count, once, is_broken = count + ran.count, once | ran.failed, is_broken or ran.is_broken
-        thorough = max(thorough, ran.thorough)
-    whole = Ran(count, once, is_broken, thorough)
-    if not once or is_broken or len(once) > MOST_TRIED_AGAIN:
+        is_broken = whole.is_broken or ran.is_broken
+        left = whole.left or ran.left  # the first lane collects all files
+        whole = Ran(whole.count + ran.count, whole.failed | ran.failed, is_broken, left)
+    once = whole.failed
+    if not once or whole.is_broken or len(once) > MOST_TRIED_AGAIN:
         return whole, once
     print(f"\n{len(once)} failed beside others; once more, alone:", flush=True)
     began = time.monotonic()
@@ -167,8 +175,9 @@ def main() -> int:
         print("pytest broke off: not every test was run.")
     once = len(ran.failed - still)
     once_only = f", {once} failed once" if once else ""
-    if not is_all:
-        print(f"{ran.thorough} tests run only in make test-all (tests/thorough.toml).")
+    mark = left_out(is_all)
+    where = "make soak" if is_all else "make test-all"
+    print(f"{ran.left.get(mark, 0)} tests run only in {where} (tests/thorough.toml).")
     print(f"{ran.count - len(still)} passed, {len(still)} failed{once_only}", flush=True)
     return 0 if is_good else 1
 

@@ -23,8 +23,8 @@ class Record:
         self.path = path
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
-        self.thorough = 0
-        """How many of the tests that there are only ``make test-all`` runs."""
+        self.left = {"thorough": 0, "soak": 0}
+        """How many of the tests that there are only ``make test-all`` runs, or ``make soak``."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
@@ -37,7 +37,8 @@ class Record:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self.thorough = max(self.thorough, getattr(node, "workeroutput", {}).get("thorough", 0))
+        found = getattr(node, "workeroutput", {}).get("left", {})
+        self.left = {name: max(count, found.get(name, 0)) for name, count in self.left.items()}
 
     def pytest_sessionfinish(self) -> None:
         slowest = sorted(self.seconds.items(), key=lambda item: -item[1])
@@ -45,8 +46,7 @@ class Record:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(
             json.dumps(
-                {"failed": sorted(self.failed), "seconds": seconds, "thorough": self.thorough},
-                indent=1,
+                {"failed": sorted(self.failed), "seconds": seconds, "left": self.left}, indent=1
             ),
             encoding="utf-8",
         )

@@ -1,4 +1,4 @@
-"""What only ``make test-all`` runs: tests/thorough.toml, and the mark that follows from it."""
+"""What only ``make test-all`` or ``make soak`` runs: tests/thorough.toml, and the marks from it."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Entry(NamedTuple):
     """Patterns of the parameters that stay; what has no parameters stays too."""
     instead: str = ""
     """A test that holds the same promise, one of these or another."""
+    ci: tuple[str, ...] | None = None
+    """Patterns of the parameters that ``make test-all`` runs: the others are for ``make soak``."""
 
     def covers(self, test: str) -> bool:
         """Whether a test is one of them."""
@@ -50,19 +52,26 @@ class Entry(NamedTuple):
             return False
         return not any(fnmatchcase(parameters, pattern) for pattern in self.keep)
 
+    def is_soak(self, test: str) -> bool:
+        """Whether it does not stay in ``make test-all`` either."""
+        if self.ci is None or not self.is_thorough(test):
+            return False
+        parameters = test.removesuffix("]").partition("[")[2]
+        return not any(fnmatchcase(parameters, pattern) for pattern in self.ci)
+
 
 def entries(path: Path = LIST) -> list[Entry]:
     """Read the list."""
     found = tomllib.loads(path.read_text(encoding="utf-8"))["thorough"]
     return [
-        Entry(tuple(entry.pop("tests")), keep=tuple(entry.pop("keep", ())), **entry)
+        Entry(**{key: tuple(got) if isinstance(got, list) else got for key, got in entry.items()})
         for entry in found
     ]
 
 
 def mark(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     """Mark the thorough ones, and remember all; xdist's workers tell how many there are."""
-    known = entries()
+    known, soak = entries(), 0
     collected = config.stash.setdefault(COLLECTED, {})
     of_file: dict[Path, list[Entry]] = {}
     for item in items:
@@ -73,8 +82,11 @@ def mark(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
         collected[item.nodeid] = any(entry.is_thorough(item.nodeid) for entry in near)
         if collected[item.nodeid]:
             item.add_marker(pytest.mark.thorough)
+        if any(entry.is_soak(item.nodeid) for entry in near):
+            item.add_marker(pytest.mark.soak)
+            soak += 1
     if hasattr(config, "workeroutput"):
-        config.workeroutput["thorough"] = sum(collected.values())
+        config.workeroutput["left"] = {"thorough": sum(collected.values()), "soak": soak}
 
 
 def complaints(known: Iterable[Entry], collected: Mapping[str, bool]) -> Iterator[str]:
@@ -99,6 +111,6 @@ def complaints(known: Iterable[Entry], collected: Mapping[str, bool]) -> Iterato
             yield f"{entry.tests[0]}: {entry.instead} does not stay"
         elif entry.keep and gone - held:
             yield f"nothing stays of {', '.join(sorted(gone - held))}"
-        for pattern in entry.keep:
+        for pattern in (*entry.keep, *(entry.ci or ())):
             if not any(fnmatchcase(test.partition("[")[2][:-1], pattern) for test in covered):
                 yield f"{entry.tests[0]}: there is no {pattern}"
