@@ -7,8 +7,8 @@ and draws no table in parts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kgtool.cli.output import terminal
@@ -39,8 +39,6 @@ _COLORS = {
 
 _FAILED = ("failed", "unknown", "changed", "not-reached", "not reached")
 """How statuses of what was not done begin."""
-_Cell = tuple[Column, str, str | None]
-"""A cell's text and colour."""
 
 
 class Fit(NamedTuple):
@@ -73,11 +71,9 @@ def draw(
     """
     if sizes is None:
         sizes, cut = fit(columns, rows).sizes, False
-    lines: list[list[_Cell]] = [[(column, column.header, terminal.BOLD) for column in sizes]]
-    for row in rows:
-        cells = [(column, column.cell(row)) for column in sizes]
-        lines += _wrapped([(column, cell, _color(column, cell)) for column, cell in cells], sizes)
-    return "".join(_line(line, sizes, mark if cut else None, colored) + "\n" for line in lines)
+    cells = _wrapped({column: list(map(column.cell, rows)) for column in sizes}, sizes)
+    drawn = (_column(*item, sizes[item[0]], mark if cut else None, colored) for item in cells)
+    return "".join(_GAP.join(line).rstrip() + "\n" for line in zip(*drawn, strict=True))
 
 
 def draw_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -272,35 +268,49 @@ def _shrink(fitting: Fit, width: int, names: Sequence[Column], least: int) -> No
 
 def _color(column: Column, cell: str) -> str | None:
     if column.kind == LAG:
-        return terminal.RED if cell[0] == "-" and cell != "-" else None
+        return terminal.RED if cell[:1] == "-" and cell != "-" else None
     if column.kind != STATUS:
         return None
     return terminal.RED if cell.startswith(_FAILED) else _COLORS.get(cell)
 
 
-def _wrapped(cells: list[_Cell], sizes: Mapping[Column, int]) -> Iterator[list[_Cell]]:
-    """Yield the lines of a row: a sentence that is wider than its column goes on below."""
-    parts = [_parts(column, cell, sizes[column]) for column, cell, _ in cells]
-    for line in zip_longest(*parts, fillvalue=""):
-        yield [(cell[0], part, cell[2]) for cell, part in zip(cells, line, strict=True)]
+def _wrapped(
+    cells: dict[Column, list[str]], sizes: Mapping[Column, int]
+) -> Iterable[tuple[Column, list[str]]]:
+    """Return the columns' cells; a sentence that is wider than its column goes on below."""
+    parts = {
+        column: [_parts(cell, sizes[column]) for cell in texts]
+        for column, texts in cells.items()
+        if column.kind == TEXT
+    }
+    if not any(len(lines) > 1 for column in parts.values() for lines in column):
+        return cells.items()
+    heights = [max(map(len, row)) for row in zip(*parts.values(), strict=True)]
+    for column, texts in cells.items():
+        found = parts.get(column) or [[cell] for cell in texts]
+        filled = zip(found, heights, strict=True)
+        cells[column] = [part for row, high in filled for part in row + [""] * (high - len(row))]
+    return cells.items()
 
 
-def _parts(column: Column, cell: str, size: int) -> list[str]:
-    if column.kind != TEXT or terminal.columns_of(cell) <= size:
+def _parts(cell: str, size: int) -> list[str]:
+    if terminal.columns_of(cell) <= size:
         return [cell]
     from textwrap import wrap
 
     return wrap(cell, size, break_long_words=False, break_on_hyphens=False)
 
 
-def _line(
-    cells: Sequence[_Cell], sizes: Mapping[Column, int], mark: str | None, colored: bool
-) -> str:
-    parts = []
-    for column, cell, color in cells:
-        cut = terminal.shorten if column.kind in (STATUS, TEXT) else terminal.shorten_name
-        text = cell if mark is None else cut(cell, sizes[column], mark)
-        room = " " * (sizes[column] - terminal.columns_of(text))
-        text = terminal.paint(text, color if colored else None)
-        parts.append(room + text if column.is_number else text + room)
-    return _GAP.join(parts).rstrip()
+def _column(
+    column: Column, cells: Sequence[str], size: int, mark: str | None, colored: bool
+) -> Iterator[str]:
+    """Yield the column's header and its cells, all of one width."""
+    cut = terminal.shorten if column.kind in (STATUS, TEXT) else terminal.shorten_name
+    is_number = column.is_number
+    for cell, color in chain(
+        [(column.header, terminal.BOLD)], ((c, _color(column, c)) for c in cells)
+    ):
+        text = cell if mark is None else cut(cell, size, mark)
+        room = " " * (size - terminal.columns_of(text))
+        text = terminal.paint(text, color) if colored else text
+        yield room + text if is_number else text + room
