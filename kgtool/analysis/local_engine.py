@@ -50,6 +50,7 @@ class LocalEngine(Engine):
 
     def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[pa.Table]:
         """Decode the inputs; the notes about them."""
+        self._blobs.clear()
         self._here = sum(file.size for file in files) <= SMALL_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
         decode = partial(_decode, options=options)

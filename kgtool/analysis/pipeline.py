@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
-from kgtool.analysis.decode.batches import Spans
+from kgtool.analysis.decode.batches import BACK, Spans
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.rows import DecodeOptions
 from kgtool.analysis.decode.written_by import REASON, written
@@ -24,6 +24,7 @@ from kgtool.analysis.fold.rules_columns import Wrote
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.broker_settings import BrokerSettings
 from kgtool.analysis.input.input_files import InputFile
+from kgtool.analysis.input.read_twice import Twice, find_twice, suspects
 from kgtool.analysis.input.resolve_inputs import begins_late, find_holes, may_overlap
 from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import damaged_files, quality, sentence
@@ -125,6 +126,8 @@ class Analysis:
         self._earlier_heads = frozenset(earlier.offsets) - {*earlier.begins_late}
         self.as_of_ms = as_of_ms
         self.options = options
+        self.twice: Twice | None = None
+        """What the inputs have twice, once they are read."""
         self.older_until_ms: dict[int, int] = {}
         """Until when brokers with other rules than these wrote each log partition."""
 
@@ -139,12 +142,22 @@ class Analysis:
             already_read=self._already_read,
         )
         found = self.engine.read(self.files, options)
+        self.twice = self._find_twice(found)
+        if self.twice is not None:
+            options = options._replace(leave_out=self.twice.leave_out)
+            found = self.engine.read(self.files, options)
         notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
         tells = pc.fill_null(pc.equal(notes["reason"], REASON), fill_value=False)
         self._learn(written(notes.filter(tells)))
-        notes = notes.filter(pc.invert(tells))
+        hidden = pc.is_in(notes["reason"], pa.array([REASON, BACK]))
+        notes = notes.filter(pc.invert(hidden))
         path = notes.schema.get_field_index("path")
         return notes.set_column(path, "path", notes["path"].cast(pa.string()))
+
+    def _find_twice(self, found: Sequence[pa.Table]) -> Twice | None:
+        notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
+        partitions = suspects(notes, overlapping=self.overlapping)
+        return find_twice(self.files, partitions) if partitions else None
 
     def _learn(self, kinds: list[written_by.Written]) -> None:
         """Choose the rules by the records, where nothing else told; and how far back they hold."""

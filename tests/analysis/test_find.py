@@ -198,8 +198,8 @@ def test_a_link_to_the_folder_above_does_not_go_round(tmp_path: Path) -> None:
 # --- dumps and their partitions ------------------------------------------------------------------
 
 
-def _dump(path: Path, heading: str) -> Path:
-    body = (PRINTED / "4.3.1.4.3.1.dump-5.txt").read_text().split("\n", 1)[1]
+def _dump(path: Path, heading: str, since: int = 1) -> Path:
+    body = (PRINTED / "4.3.1.4.3.1.dump-5.txt").read_text().split("\n", since)[since]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"Dumping {heading}\n{body}")
     return path
@@ -211,8 +211,12 @@ def test_partition_of_a_dump(tmp_path: Path) -> None:
     assert find_inputs([str(own)]).files[0].partition == 12
     folder = _dump(tmp_path / "__consumer_offsets-13" / "dump.txt", base)
     assert find_inputs([str(folder)]).files[0].partition == 13
-    # Nobody tells: they can't be the same one if they begin at the same offset ...
-    two = [_dump(tmp_path / "two" / name, base) for name in ("a.txt", "b.txt")]
+    # Nobody tells: with the same first batch they are the same one, ...
+    same = [_dump(tmp_path / "same" / name, base) for name in ("a.txt", "b.txt")]
+    numbers = [file.partition for file in find_inputs([str(path) for path in same]).files]
+    assert len(set(numbers)) == 1 and max(numbers) < -1
+    # ... and with another one at the same offset they are not ...
+    two = [_dump(tmp_path / "two" / name, base, at) for at, name in ((1, "a.txt"), (4, "b.txt"))]
     numbers = [file.partition for file in find_inputs([str(path) for path in two]).files]
     assert len(set(numbers)) == 2 and max(numbers) < -1
     # ... but neighbouring segments are of one.

@@ -79,3 +79,12 @@ def test_removals_of_a_real_broker_are_explained_once(engine: Make, tmp_path: Pa
             name = path.name.replace(f"{0:020}.log", f"{base:020}.log")
             (folder / name).write_bytes(path.read_bytes())
     assert tables(engine, tmp_path) == tables(engine, SEGMENTS)
+
+
+def test_one_file_that_has_records_twice(engine: Make, tmp_path: Path) -> None:
+    """``cat a a > b``, and a later part before an earlier one."""
+    some = commits(0, 12)
+    one = write(tmp_path / "once", 0, some)
+    for number, parts in enumerate(((some, some), (some[6:], some[:9]), (some[:8], some[5:]))):
+        again = write(tmp_path / f"again-{number}", 0, [part for each in parts for part in each])
+        assert tables(engine, again) == tables(engine, one)

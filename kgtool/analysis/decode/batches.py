@@ -24,6 +24,8 @@ REASON_RECORDS = "malformed records in a batch"
 PLAIN_BYTES = 64 << 20
 """What a task decompresses at once, and the most of one batch: a broker takes message.max.bytes (1
 MiB) of compressed ones, and offsets compress to a thirtieth at best."""
+BACK = "offsets go back"
+"""Of the notes that tell where the offsets of a range do."""
 REASON_BOMB = f"batch that decompresses to more than {PLAIN_BYTES >> 20} MiB"
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_BOMB, REASON_RECORDS)
 """Batches none of whose records is read."""
@@ -75,6 +77,13 @@ class LogRecords(NamedTuple):
         """The records for which ``mask`` is set."""
         columns: list[Any] = [None if each is None else each[mask] for each in self[1:]]
         return LogRecords(self.view, *columns)
+
+    def in_order(self) -> LogRecords:
+        """The same by offset, as a log is."""
+        order = np.argsort(self.log_offset, kind="stable")
+        columns: list[Any] = [None if each is None else each[order] for each in self[1:]]
+        found = LogRecords(self.view, *columns)
+        return found._replace(stretch=np.cumsum(np.diff(found.log_offset, prepend=0) != 1))
 
     def without(self, spans: Spans) -> LogRecords:
         """The records whose offsets are in none of these."""
@@ -136,6 +145,18 @@ def drop_batches(chunk: Chunk, spans: Spans) -> Chunk:
         known |= (start <= first) & (last < end)
     size = headers["length"][~known] + PREFIX_SIZE
     return chunk._replace(starts=at[~known].tolist(), size=int(size.sum()))
+
+
+def leave_out(content: Chunk | RecordBlock, some: Ints) -> Chunk | RecordBlock:
+    """The content without these of its batches, or of its records."""
+    if isinstance(content, RecordBlock):
+        keep = np.ones(len(content.records.log_offset), dtype=np.bool_)
+        keep[some] = False
+        return content._replace(records=content.records.filter(keep))
+    starts = np.delete(np.array(content.starts, dtype=np.int64), some)
+    headers = read_headers(View(content.data), starts)
+    size = int((headers["length"] + PREFIX_SIZE).sum())
+    return content._replace(starts=starts.tolist(), size=size)
 
 
 def read_chunk(chunk: Chunk) -> Iterator[RecordBlock]:

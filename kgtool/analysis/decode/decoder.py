@@ -14,11 +14,13 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.decode import offset_records
 from kgtool.analysis.decode.batches import (
+    BACK,
     UNREAD_BATCHES,
     LogRecords,
     RecordBlock,
     Spans,
     drop_batches,
+    leave_out,
     read_chunk,
 )
 from kgtool.analysis.decode.group_records import group_columns
@@ -80,6 +82,9 @@ def decode_content(source: Source, content: Content, options: DecodeOptions) -> 
         return
     if isinstance(content, RecordBlock) and content.partition is not None:
         source = source._replace(partition=content.partition)
+    twice = options.leave_out.get((source.path, content.position, source.partition))
+    if twice is not None:
+        content = leave_out(content, twice)
     already_read = (options.already_read or {}).get(source.partition, ())
     if isinstance(content, RecordBlock):
         yield from _decode_block(source, content, already_read, options)
@@ -93,9 +98,12 @@ def _decode_block(
     source: Source, content: RecordBlock, already_read: Spans, options: DecodeOptions
 ) -> Iterator[Decoded]:
     size, records = content.size, content.records.without(already_read)
+    notes = Notes(content.position, content.notes)
+    if (records.log_offset[1:] <= records.log_offset[:-1]).any():
+        yield from note_rows(source, [Note(BACK, content.position, damage=False)])
+        records = records.in_order()
     times = np.clip(records.timestamp_ms, -LARGEST_TIME_MS, LARGEST_TIME_MS)
     records = records._replace(timestamp_ms=times)
-    notes = Notes(content.position, content.notes)
     # Records of unread batches are not counted as read.
     skipped = sum(note.records for note in notes if note.reason not in UNREAD_BATCHES)
     if options.counters is not None:

@@ -21,6 +21,10 @@ MAX_NOTES = 100
 """Of a chunk; further ones are summed up in one."""
 
 
+LeaveOut = Mapping[tuple[str, int, int], Ints]
+"""Batches or records that came before, by path, position of the content and partition."""
+
+
 class DecodeOptions(NamedTuple):
     """Which records the tables need, beyond live offsets and tombstones."""
 
@@ -42,6 +46,7 @@ class DecodeOptions(NamedTuple):
     transactional batch are."""
     already_read: Mapping[int, Spans] | None = None
     """Log offsets to leave out, by partition."""
+    leave_out: LeaveOut = {}
 
 
 class Decoded(NamedTuple):

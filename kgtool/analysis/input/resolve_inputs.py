@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
+from pathlib import Path
 from typing import Any
 
 from kgtool.analysis import missing_data
@@ -16,6 +18,8 @@ from kgtool.analysis.input.input_files import NO_PARTITION, InputFile, Inputs, i
 from kgtool.errors import ConfigError
 
 MAX_OFFSET = 2**63 - 1
+_HEAD_BYTES = 1 << 16
+_BATCH = re.compile(rb"(?:baseO|\bo)ffset: \d+ [^\n]+")
 
 
 def resolve(inputs: Inputs) -> Inputs:
@@ -67,7 +71,8 @@ def _with_own_partitions(files: list[InputFile]) -> list[InputFile]:
     """Give each dump without a partition a number of its own, below NO_PARTITION.
 
     Dumps in one folder of segments with different base offsets may be of one partition, whose
-    groups are in all of them; two with the same base offset are of two.
+    groups are in all of them; two with the same base offset are of two, unless both begin with the
+    same batch.
     """
     dumps = {kind.name for kind in formats.DUMPS}
     folders: dict[str, list[InputFile]] = {}
@@ -76,11 +81,25 @@ def _with_own_partitions(files: list[InputFile]) -> list[InputFile]:
             folders.setdefault(file.path.rpartition("/")[0], []).append(file)
     placed: dict[str, InputFile] = {}
     for some in folders.values():
-        is_one = len({file.base_offset for file in some}) == len(some)
+        begins = [_first_batch(file) for file in some]
+        bases = [file.base_offset for file in some]
+        is_one = len({*zip(bases, begins, strict=True)}) == len({*bases})
+        number = {begin: at for at, begin in enumerate(dict.fromkeys(begins))}
         first = NO_PARTITION - 1 - len(placed)
-        for at, file in enumerate(some):
-            placed[file.path] = file._replace(partition=first if is_one else first - at)
+        for file, begin in zip(some, begins, strict=True):
+            at = 0 if is_one else number[begin]
+            placed[file.path] = file._replace(partition=first - at)
     return [placed.get(file.path, file) for file in files]
+
+
+def _first_batch(file: InputFile) -> str:
+    """The first line of a dump that tells of a batch or record; the path where there is none."""
+    try:
+        with Path(file.path).open("rb") as opened:
+            found = _BATCH.search(opened.read(_HEAD_BYTES))
+    except OSError:
+        return file.path
+    return file.path if found is None else found[0].decode(errors="replace")
 
 
 def _as_one_partition(files: list[InputFile]) -> list[InputFile]:

@@ -79,6 +79,9 @@ class SparkEngine(Engine):
 
     def read(self, files: Sequence[InputFile], options: DecodeOptions) -> list[pa.Table]:
         """Decode the inputs; return the notes about them."""
+        self.free()
+        self._kept.clear()
+        self._sizes.clear()
         with changed(self.session, WHILE_READING):
             blobs = read(self.session, files, options, self._settings, self._rows)
             self._blobs = self._keep(blobs)

@@ -255,6 +255,8 @@ def _note_log(output: Output, analysis: Analysis) -> None:
     """Note that the log begins late, and that its clocks were wrong."""
     from kgtool.analysis.words import when
 
+    if analysis.twice is not None:
+        output.note(f"Note: {analysis.twice}")
     late = late_note(analysis.begins_late)
     if late is not None:
         output.note(f"Note: {late}")
