@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kgtool.sandbox.cluster import Sandbox
 from tests.broker.test_cleanup import Scene, load, statuses
 from tests.broker.test_many_brokers import Three, settled  # noqa: F401
@@ -14,6 +16,7 @@ from tests.changes import world
 from tests.support import clients
 
 
+@pytest.mark.timed  # beside the other tests that need three brokers: no others are started for it
 def test_a_broker_dies_in_the_middle(settled: Three, tmp_path: Path) -> None:  # noqa: F811
     """What could not be done is named, and the same command does the rest: once each."""
     here = Scene(settled.bootstrap, tmp_path)

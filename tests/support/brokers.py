@@ -36,7 +36,14 @@ def close_root(root: Path) -> None:
 
 
 CHECK_INTERVAL = "offsets.retention.check.interval.ms"
-KEEP = {"log.retention.ms": "-1", CHECK_INTERVAL: "3600000"}
+KEEP = {
+    "log.retention.ms": "-1",
+    CHECK_INTERVAL: "3600000",
+    # Threads that wait wake up all the time: each broker without work takes 2 % of a core.
+    "num.io.threads": "2",
+    "num.network.threads": "2",
+    "background.threads": "2",
+}
 """A broker that outlives a test removes nothing in the middle of it: records of years ago, as many
 tests write them, within five minutes; an Empty group without offsets at the next check, in ten.
 Doctor calls more than an hour rare."""

@@ -22,8 +22,6 @@ SMALL = {
     **brokers.KEEP,
     "offsets.topic.num.partitions": "6",
     "offsets.topic.segment.bytes": "1048576",
-    "num.network.threads": "2",
-    "num.io.threads": "4",
     "num.replica.fetchers": "1",
     "broker.session.timeout.ms": "6000",
 }
