@@ -52,9 +52,8 @@ def test_a_strike_at_any_moment(number: signal.Signals, tmp_path: Path) -> None:
             text=True,
         )
         if step % 2:  # steps of 0.1 s behind the start of the JVM, in turns with any moment
-            while process.poll() is None and (
-                not pids.exists() or len(pids.read_text().split()) == before
-            ):
+            while not pids.exists() or len(pids.read_text().split()) == before:
+                assert process.poll() is None, process.communicate()
                 time.sleep(0.005)
             time.sleep(0.1 * (step // 2))
         else:
