@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgtool.model import GroupDescription, TopicPartition
+from kgtool.cli.commands.list import _row
+from kgtool.model import GroupDescription, GroupListing, TopicPartition
 from kgtool.queries.log.expiry import SLACK_MS, Expiries, Expiry, Question, find_expiries
 from kgtool.queries.log.scan import GroupLog
 from kgtool.records.consumer_group import ConsumerGroupRegularExpressionValue
@@ -299,7 +300,12 @@ def test_a_date_that_a_restart_may_have_lost_is_not_told(
     if is_told:
         assert (found.errors, answer[1:3]) == ([], (T - 1000 - before_ms + R, "commit"))
         return
-    assert answer == Expiry(T - 1000 - before_ms)
+    assert answer == Expiry(T - 1000 - before_ms, latest_ms=T - 1000 + R)
+    # Lost within a time it is that has both dates: such a group was left out.
+    listed = GroupListing("g", "classic", "Empty", "consumer", 0)
+    (row,) = _row(listed, found.groups["g"], T - 1000 + R)
+    assert (row["expiring_offsets"], row["expires_at_ms"], row["rule"]) == (1, None, None)
+    assert not [*_row(listed, found.groups["g"], T - 1001 + R)]
     (error,) = found.errors
     assert (error.name, error.target.group) == ("UNSEEN_RESTART", "g")
     assert error.message == (

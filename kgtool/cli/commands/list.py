@@ -256,17 +256,18 @@ def _expiring(
     answers = found.groups.values() if found is not None else ()
     output.done += sum(answer.is_known for answer in answers)
     due = [row for answer in answers for row in _row(listed[answer.group], answer, until)]
-    return sorted(due, key=lambda row: row["expires_at_ms"])
+    return sorted(due, key=lambda row: row["expires_at_ms"] or until)
 
 
 def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[dict[str, Any]]:
     due = [
         (found.expires_at_ms, found.rule)
         for found in answer.offsets.values()
-        if found.expires_at_ms is not None and found.expires_at_ms <= until_ms
+        for latest_ms in (found.expires_at_ms, found.latest_ms)
+        if latest_ms is not None and latest_ms <= until_ms
     ]
-    if due:
-        first, rule = min(due, key=lambda pair: pair[0])
+    if due:  # a date that a restart decides on is in time, but not told
+        first, rule = min(due, key=lambda pair: pair[0] or until_ms + 1)
         yield {
             **group._asdict(),
             "expiring_offsets": len(due),

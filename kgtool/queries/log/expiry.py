@@ -47,7 +47,7 @@ class Expiry(NamedTuple):
     one check after that; None: never as things stand. ``rule`` is one of ``retention.rules.RULES``,
     None where it is unknown. Where the commit was not read because nothing depends on it,
     ``committed_before_ms`` is the time at which reading began. ``is_pending``: an open transaction
-    is about to change it.
+    is about to change it. ``latest_ms``: of two dates of which a restart decides, the later.
     """
 
     committed_at_ms: int | None = None
@@ -55,6 +55,7 @@ class Expiry(NamedTuple):
     rule: str | None = None
     committed_before_ms: int | None = None
     is_pending: bool = False
+    latest_ms: int | None = None
 
 
 class Question(NamedTuple):
@@ -298,7 +299,8 @@ class _Group:
             told = one_date(said, other, self._shared.now_ms, self.broker.interval_ms or 0)
             if told is None:
                 self.by_load.append((other, said))
-                return Expiry(at)
+                dates = said.expires_at_ms, other.expires_at_ms
+                return Expiry(at, latest_ms=None if None in dates else max(filter(None, dates)))
             said = told
         has_date = said.expires_at_ms is not None
         if has_date and self.broker.retention_ms is None and said.rule != r.RULE_EXPLICIT:
