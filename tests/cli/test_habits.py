@@ -105,6 +105,8 @@ def test_a_duration_is_a_time_before_now() -> None:
         (["reset", "g", "-t", "t", "--to", "500"], "--to-offset 500 is an offset"),
         (["reset", "g", "-t", "t", "--to", "yesterday"], "Unparseable date: 'yesterday'"),
         (["reset", "g", "-t", "t", "--to", "latest", "--to-earliest"], "exclude each other"),
+        (["reset", "g", "-t", "t", "--to", "LATEST", "--to-earliest"], "exclude each other"),
+        (["reset", "g", "-t", "t", "--to", "earlist"], "'earlist' (did you mean earliest?)"),
         (["list", "--limit", "0"], "--limit takes a whole number from 1 on, not '0'"),
         (["list", "--sort", "group,state"], "--sort takes one column."),
         (["list", "--timeout", "5"], "a bare number is ms: --timeout 5s is 5 seconds."),

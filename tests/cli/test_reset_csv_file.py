@@ -84,7 +84,7 @@ def test_the_last_line_for_a_partition_wins_and_that_is_said() -> None:
         ("r1,,3\n", "g", 1, "the partition is missing"),
         ("r1,0,3\nr1,0,3,4,5\n", "g", 2, "5 fields"),
         ("r1,0,3\ng,r1,0,3\n", "g", 2, "4 fields"),
-        ("garbage\n", "g", 1, "1 fields"),
+        ("garbage\n", "g", 1, "line 1: 1 field; "),
         ('r1,0,3\n"r1"x,1,4\n', "g", 2, ""),
         # Kafka's tool takes the topic for the group then.
         ("r1,0,3\n", None, 1, "3 fields are for a single --group"),

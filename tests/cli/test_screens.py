@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -238,3 +239,11 @@ def test_the_sandbox_says_what_comes_next(
         export = "" if address == "h:1" else f"export KGTOOL_BOOTSTRAP_SERVER={address}; "
         said = f"Next: {export}kgtool doctor\n" if is_terminal else ""
         assert capsys.readouterr() == (f"{address}\n", said)
+
+
+def test_ids_of_java_members_are_aligned_in_a_pipe() -> None:
+    """The client sends ``CLIENT-ID-UUID``, which is longer than most names."""
+    ids = [f"consumer-{group}-1-{UUID(int=1)}" for group in ("pay", "shipping")]
+    rows = [Row(group="g", consumer_id=id, host="/h", client_id="c", partitions=1) for id in ids]
+    head, *lines = tables.draw(shown(groups.MEMBERS), rows).splitlines()
+    assert {line.index("/h") for line in lines} == {head.index("HOST")}

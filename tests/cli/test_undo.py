@@ -273,11 +273,13 @@ def test_out_of_range_then_is_put_back_and_said(place: Place) -> None:
     commit(place.bootstrap, place.two, {(place.topic, 2): 999}, "far", 0)
     before = place.offsets()
     place.run("--delete", "--group", place.two)
-    undone = place.undo()
+    foreseen, undone = place.undo("last", "--dry-run"), place.undo()
     assert undone.status == 0
     assert place.offsets() == before
     assert "beyond the end of its log [0, 20], as it was then" in undone.rows[0]["note"]
-    assert "beyond the end of its log [0, 20], as it was then" in undone.err
+    for run in (foreseen, undone):
+        assert run.err.count("beyond the end of its log [0, 20], as it was then") == 1
+        assert "1 group does not exist and will be created." in run.err
 
 
 def test_records_that_are_gone_meanwhile(place: Place) -> None:

@@ -138,8 +138,9 @@ class RestoreRun(ChangeRun[RestoreGroup]):
         self._preview.add(wave)
 
     def preview(self) -> None:
-        """Name the groups without offsets, and report what would be done."""
+        """Name the groups without offsets, and report what would be done and come of it."""
         self._preview.show_without_offsets(self.output)
+        self._preview.show_effects(self.output)
         super().preview()
 
     def show_plan(self) -> None:
@@ -194,6 +195,7 @@ class Preview:
         self._without_offsets: list[str] = []
         self._rows: list[Row] = []
         self._notes: list[str] = []
+        self._refusals: list[str] = []
 
     def add(self, groups: Iterable[RestoreGroup]) -> None:
         """Add some groups of the plan."""
@@ -206,7 +208,7 @@ class Preview:
             if not group.rows and description.error is not None:
                 self._without_offsets.append(group.group)
             if group.error is not None:
-                self._note(sentence(group.error, prefix=""))
+                self._keep(self._refusals, sentence(group.error, prefix=""))
             for row in group.rows:
                 self._add_row(group, row)
 
@@ -216,15 +218,16 @@ class Preview:
             if len(self._rows) < LINES:
                 self._rows.append(self._shape.row(group, row))
             if row.note is not None:
-                self._note(f"{row.group}, {row.at.typed}: {row.note}.")
+                self._keep(self._notes, f"{row.group}, {row.at.typed}: {row.note}.")
         elif row.error is not None:
             if group.error is None:
-                self._note(sentence(row.error, prefix=""))
+                self._keep(self._refusals, sentence(row.error, prefix=""))
         else:
             self._unchanged += 1
 
-    def _note(self, text: str) -> None:
-        self._notes.append(text if len(self._notes) < LINES else "")
+    @staticmethod
+    def _keep(notes: list[str], text: str) -> None:
+        notes.append(text if len(notes) < LINES else "")
 
     def show_without_offsets(self, output: Output) -> None:
         """Name the groups that had no offsets, and so can't be restored."""
@@ -241,12 +244,17 @@ class Preview:
         preview(output, shown(self._shape.columns), self._rows)
         if offsets > len(self._rows):
             output.note(f"… and {offsets - len(self._rows):,} more.")
-        if self._created:
-            what = "group does" if self._created == 1 else "groups do"
-            output.note(f"{self._created} {what} not exist and will be created.")
         if self._unchanged:
             has = "has" if self._unchanged == 1 else "have"
             output.note(f"{self._unchanged} already {has} the right offset.")
+        self.show_effects(output)
+        _show_notes(output, self._refusals)
+
+    def show_effects(self, output: Output) -> None:
+        """Show what comes of it: new groups, members, and consumers that can't resume."""
+        if self._created:
+            what = "group does" if self._created == 1 else "groups do"
+            output.note(f"{self._created} {what} not exist and will be created.")
         if self._living:
             names = listed(self._living, 5)
             output.note(
@@ -256,7 +264,11 @@ class Preview:
                     "partition, and may commit over it."
                 )
             )
-        for text in self._notes[:LINES]:
-            output.note(f"Note: {escape(text)}")
-        if len(self._notes) > LINES:
-            output.note(f"… and {len(self._notes) - LINES} more notes like these.")
+        _show_notes(output, self._notes)
+
+
+def _show_notes(output: Output, notes: list[str]) -> None:
+    for text in notes[:LINES]:
+        output.note(f"Note: {escape(text)}")
+    if len(notes) > LINES:
+        output.note(f"… and {len(notes) - LINES} more notes like these.")

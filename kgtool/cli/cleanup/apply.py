@@ -96,7 +96,7 @@ class Apply:
         output = self._output
         if done_before:
             output.note(f"{done_before} are already done; now the rest.")
-        show_plan(output, self._plan, left)
+        show_plan(output, self._plan, left, dry_run=False)
         self._run.check_log(left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         groups, offsets = size(left)
@@ -124,7 +124,7 @@ class Apply:
         left = self._settle({})
         groups, offsets = size(left)
         Guard(self._session, origin(self._output, self.options)).limit(groups)
-        show_plan(self._output, self._plan, left)
+        show_plan(self._output, self._plan, left, dry_run=True)
         self._run.check_log(left)
         self.add(foreseen(self._run, left))
         confirm.note_refusal(
@@ -250,7 +250,9 @@ def row_of(result: ItemResult) -> Row:
     )
 
 
-def show_plan(output: Output, plan: CleanupPlan, left: Sequence[PlanItem]) -> None:
+def show_plan(
+    output: Output, plan: CleanupPlan, left: Sequence[PlanItem], *, dry_run: bool
+) -> None:
     """Show the plan on stderr."""
     header = plan.header
     output.note(escape(f"Plan {header.id}, made {header.made_at} by {header.made_by}."))
@@ -266,7 +268,8 @@ def show_plan(output: Output, plan: CleanupPlan, left: Sequence[PlanItem]) -> No
             f"Warning: {len(living)} of them had members: what is deleted there can be undone "
             "only while they are empty."
         )
-    output.note(UNDO_NOTE_GROUPS)
+    if not dry_run:  # which saves nothing
+        output.note(UNDO_NOTE_GROUPS)
     bare = [i.group for i in left if i.action == DELETE_GROUP and not i.offsets]
     if bare:
         output.note(bare_note(bare))

@@ -15,6 +15,7 @@ from kgtool.changes.plan import DiskList, open_rows
 from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits, kafka_refusals
+from kgtool.cli.app.nearest import did_you_mean
 from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import wait_until_empty
 from kgtool.cli.change.run import ChangeRun
@@ -155,13 +156,16 @@ def _with_to(line: Line) -> Line:
             f"--to takes earliest, latest or a time, not '{where}': --to-offset {where} is an "
             "offset."
         )
-    where = {"beginning": "earliest", "start": "earliest", "end": "latest"}.get(where, where)
-    if where == "earliest":
+    word = where.lower()
+    word = {"beginning": "earliest", "start": "earliest", "end": "latest"}.get(word, word)
+    if word == "earliest":
         return line._replace(to=None, to_earliest=True)
-    if where == "latest":
+    if word == "latest":
         return line._replace(to=None, to_latest=True)
-    if where == "current":
+    if word == "current":
         return line._replace(to=None, to_current=True)
+    if near := did_you_mean(word, ["earliest", "latest", "current"]):
+        raise UsageError(f"--to takes earliest, latest or a time, not '{where}'{near}.")
     if line.to_datetime not in (None, where):
         raise UsageError("--to and --to-datetime exclude each other.")
     return line._replace(to=None, to_datetime=where)

@@ -16,9 +16,10 @@ from kgtool.cli.output.output import Output
 from kgtool.columns import LAG, NAME, STATUS, TEXT, Column, Row
 
 _GAP = "  "
-_LEAST, _TEXT, _SPARE, _READABLE, _LONG, _LONGEST = 8, 16, 20, 24, 32, 40
+_LEAST, _TEXT, _SPARE, _READABLE, _LONG, _LONGEST, _PADDED = 8, 16, 20, 24, 32, 40, 64
 """Letters of a shortened name: at least, of a sentence, of a name that is hidden if it has fewer,
-while other columns can be hidden, where there is no room for all, and in padding."""
+while other columns can be hidden, where there is no room for all, and in padding: a member id ends
+in a UUID."""
 
 _COLORS = {
     "before-start": terminal.ORANGE,
@@ -193,7 +194,7 @@ class TableStream:
             if column.kind != NAME:
                 self._sizes[column] = max(size, _size(column, rows))
             elif self._output.table_width is None:
-                self._sizes[column] = max(size, min(_size(column, rows), _LONGEST))
+                self._sizes[column] = max(size, _padding(column, rows))
         table = _draw_sized(self._output, self._sizes, rows)
         more = table if self._output.no_headers else table.partition("\n")[2]
         self._output.text(more, end="")
@@ -212,12 +213,11 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
     last; then the columns with the lowest ``spare`` are hidden, one at a time. Without a width, one
     long name does not move the other rows.
     """
+    if width is None:
+        return Fit({c: (_padding if c.kind == NAME else _size)(c, rows) for c in columns}, [])
     whole = {column: _size(column, rows) for column in columns}
     sizes = dict(whole)
     fitting = Fit(sizes, [])
-    if width is None:
-        padded = {c: min(s, _LONGEST) for c, s in sizes.items() if c.kind == NAME}
-        return Fit({**sizes, **padded}, [])
     spare = sorted((column for column in columns if column.spare), key=lambda c: c.spare)
     for column in (*spare, *(column for column in columns if not column.spare)):
         is_empty = not column.decides and all(column.cell(row) == "-" for row in rows)
@@ -252,6 +252,12 @@ def _shrink_names(fitting: Fit, width: int) -> None:
 def _size(column: Column, rows: Sequence[Row]) -> int:
     cells = (terminal.columns_of(column.cell(row)) for row in rows)
     return max([terminal.columns_of(column.header), *cells])
+
+
+def _padding(column: Column, rows: Sequence[Row]) -> int:
+    """Return a name's width in a pipe: a very long one stands out of its column."""
+    sizes = [terminal.columns_of(cell) for cell in (column.header, *map(column.cell, rows))]
+    return max(min(max(sizes), _LONGEST), *(size for size in sizes if size <= _PADDED))
 
 
 def _shrink(fitting: Fit, width: int, names: Sequence[Column], least: int) -> None:

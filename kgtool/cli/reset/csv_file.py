@@ -14,6 +14,7 @@ from kgtool.errors import ConfigError
 from kgtool.held import SILENT_MS, NotText, hold
 from kgtool.json_rows import LONGEST_NAME, shown
 from kgtool.model import TopicPartition
+from kgtool.text import counted
 
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
@@ -107,7 +108,9 @@ def _line(
             raise ConfigError(f"{where} is a comment, which such a file can't have: '{shown}'.")
         if len(fields) == width:
             raise ConfigError(f"{where} is not {form}, perhaps a header: '{shown}'.")
-        wrong = "the offset is missing" if len(fields) == width - 1 else f"{len(fields)} fields"
+        wrong = (
+            "the offset is missing" if len(fields) == width - 1 else counted(len(fields), "field")
+        )
         raise ConfigError(f"{where}: {wrong}; {form} is expected.")
     if max(len(field.encode("utf-8", "surrogateescape")) for field in fields) > LONGEST_NAME:
         raise ConfigError(f"{where}: a name is longer than {LONGEST_NAME:,} bytes.")

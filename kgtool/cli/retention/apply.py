@@ -203,7 +203,7 @@ class _Removal(Apply):
     def show(self) -> None:
         """Show what would be removed, and check that the log can be read."""
         left = [item for item in self._plan.items if item.changes]
-        show_plan(self._output, self._plan, left)
+        show_plan(self._output, self._plan, left, dry_run=self.options.dry_run)
         self._run.check_log(left)
 
     def ask(self, left: Sequence[PlanItem], done_before: int) -> None:
