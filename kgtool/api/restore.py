@@ -244,7 +244,7 @@ class RestoreMethods(AdminConnection):
             known_groups,
             read_living,
         )
-        from kgtool.queries.log.gone import LogFiles
+        from kgtool.queries.log.log_files import LogFiles
 
         names = arguments.names(groups)
         with self._long_session() as session:

@@ -10,7 +10,8 @@ import pytest
 
 from kgtool.errors import ConfigError, KgError
 from kgtool.protocol import codes
-from kgtool.queries.log.gone import GoneGroup, GoneOffset, LogFiles, find_gone, read_gone
+from kgtool.queries.log.gone import GoneGroup, GoneOffset, find_gone, read_gone
+from kgtool.queries.log.log_files import LogFiles
 from kgtool.queries.log.removals import GroupRecords
 from kgtool.records import Record, control
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
@@ -215,6 +216,22 @@ def test_a_segment_that_is_missing_in_the_middle_is_named(is_cut: bool, tmp_path
     files = LogFiles(tmp_path)
     files.read(["g"])
     assert files.holes == ({0: (3, 5)} if is_cut else {})
+
+
+@pytest.mark.parametrize("order", [(4, 8, 0, 4), (0, 2, 4, 8, 2, 4), (0, 8, 0, 8)], ids=str)
+def test_one_file_that_goes_back_is_no_log(order: tuple[int, ...], tmp_path: Path) -> None:
+    """Was: what came late was left out without a word, and with it the last commit. Kind: parts
+    joined by hand. Siblings: a later part first, one in the middle last, twice the same."""
+    log = RawLog()
+    for at in range(7):
+        log.commit(1_000 + at, "t1", 0, offset=at)
+    log.forget(2_000, "t1", 0)
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    raw = [b"".join(log.raw[a:b]) for a, b in zip(order[::2], order[1::2], strict=True)]
+    (folder / f"{0:020}.log").write_bytes(b"".join(raw))
+    with pytest.raises(ConfigError, match=r"0{20}\.log: after offset 7 comes \d again"):
+        LogFiles(tmp_path).read(["g"])
 
 
 def test_no_read_on_the_log_names_the_acl() -> None:

@@ -37,7 +37,8 @@ from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.net.session import Session
-from kgtool.queries.log.gone import GoneGroup, GoneOffset, LogFiles, compaction
+from kgtool.queries.log.gone import GoneGroup, GoneOffset, compaction
+from kgtool.queries.log.log_files import LogFiles
 from kgtool.text import counted, escape, moment, shell_word
 
 

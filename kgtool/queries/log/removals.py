@@ -189,6 +189,16 @@ class GroupRecords:
         return self._batches.first
 
     @property
+    def end(self) -> int:
+        """The offset after the last batch; -1: there is none."""
+        return self._batches.end
+
+    @property
+    def went_back(self) -> int | None:
+        """The offset of the last batch that came after a later one; None: there was none."""
+        return self._batches.went_back
+
+    @property
     def dense_end(self) -> int | None:
         """The offset after the last batch, if no record is missing since offset 0."""
         is_dense = self._batches.is_gapless and self.first is not None and self.first[0] == 0

@@ -38,6 +38,8 @@ class SeenBatches:
         """Offset and time of the first batch; None: there is none."""
         self.is_gapless = True
         """Whether no record is missing since the first batch."""
+        self.went_back: int | None = None
+        """The offset of the last batch that came after a later one, and was skipped."""
         self.moves: list[Entry] = []
         """Where a new leader epoch begins; entries without a record."""
         self._next, self._epoch, self._looks = -1, -1, 0
@@ -53,6 +55,8 @@ class SeenBatches:
                 return  # who reads the records says what is wrong
             if base >= self._next:
                 self._take(data, position, base, epoch)
+            else:
+                self.went_back = base
             position = end
 
     def _take(self, data: bytes, position: int, base: int, epoch: int) -> None:
