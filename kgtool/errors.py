@@ -7,6 +7,7 @@ raised: it is a value up to the renderer, and only the exit status is global.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -57,6 +58,13 @@ class ConfigError(KgError):
 
     exit_code = 2
     name = "CONFIG"
+
+
+def other_folder(error: OSError, variable: str) -> str:
+    """Say what to do where a file can't be written."""
+    choose = f"hoose another folder with {variable}."
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return f"Free some space, or c{choose}" if is_full else f"C{choose}"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from kgtool.changes.offsets.verify import changed_meanwhile
-from kgtool.errors import KgError
+from kgtool.errors import KgError, other_folder
 from kgtool.model import CommittedOffset, ItemError, Target, has_failed, same_commit
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class DiskList(Generic[T]):
             raise DiskFull(
                 f"The plan can't be kept in {tempfile.gettempdir()} ({error.strerror}), so nothing "
                 "was changed.",
-                hint="Free some space, or choose another folder with TMPDIR.",
+                hint=other_folder(error, "TMPDIR"),
             ) from error
         self._places.append(place)
 

@@ -270,6 +270,10 @@ def test_topics_that_are_gone_or_re_created(here: Here, kgtool: Kgtool, outcome:
         cell.says("refused")
         forced = kgtool("recover", group, "--topic", f"{again}:0", "--force", "--yes")
         assert statuses(forced) == {0: "restored"}, forced
+        slip = kgtool("recover", group, "--topic", f"{again}x", "--dry-run")
+        assert (slip.status, slip.json["results"]) == (1, []), "no loss of a topic that never was"
+        assert f"{again}x" in slip.err
+        assert f"Did you mean {again}?" in slip.err
 
 
 def test_what_stood_at_a_time(here: Here, kgtool: Kgtool) -> None:

@@ -564,6 +564,16 @@ def test_a_full_disk_refuses_to_start(place: Place, argv: list[str]) -> None:
     assert history(place.journal) == []
 
 
+def test_a_folder_that_can_not_be_is_no_full_disk(place: Place) -> None:
+    """Kind: advice that does not fit the reason. Was: "Free some space", with any disk."""
+    there = "--bootstrap-server", place.bootstrap
+    done = kgtool(Path("/proc/nope"), *there, "--delete", "--group", place.one)
+    assert done.status == 1
+    assert "(No such file or directory), so nothing was changed" in done.err
+    assert "Choose another folder with KGTOOL_JOURNAL_DIR" in done.err
+    assert "space" not in done.err
+
+
 def test_an_undo_on_a_full_disk(place: Place) -> None:
     place.run("--delete", "--group", place.one)
     done = place.undo(preexec_fn=_no_space)

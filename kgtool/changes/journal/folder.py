@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from kgtool.errors import KgError
+from kgtool.errors import KgError, other_folder
 
 FOLDER_VARIABLE = "KGTOOL_JOURNAL_DIR"
 UNNAMED = ".new"
@@ -140,5 +140,5 @@ def write_error(what: str, error: OSError, *, has_changed: bool = False) -> Jour
     changed = "nothing more was changed" if has_changed else "nothing was changed"
     return JournalError(
         f"The {what} can't be written ({error.strerror}), so {changed}.",
-        hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
+        hint=other_folder(error, FOLDER_VARIABLE),
     )

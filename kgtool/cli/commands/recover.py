@@ -37,6 +37,7 @@ from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.net.session import Session
+from kgtool.queries.cluster.topics import missing_topics
 from kgtool.queries.log.gone import GoneGroup, GoneOffset, compaction
 from kgtool.queries.log.log_files import LogFiles
 from kgtool.text import counted, escape, moment, shell_word
@@ -111,6 +112,9 @@ def command(
             with looking(output, session):
                 read = session.run(read_living(session.cluster, groups, at_ms))
         gone = _known(output, groups, read, at_ms, topics)
+        found = [at for group in gone.values() for at in group.offsets]
+        for error in session.run(missing_topics(session.cluster, topics, found)):
+            output.failed(error)
         _say_extent(output, session, gone, is_live=files is None)
         wanted = _wanted(gone, topics, any_left=at_ms is not None)
         if not wanted:
