@@ -101,6 +101,7 @@ _MARKS: tuple[tuple[tuple[int, int], int, int, int], ...] = (
     ((3, 8), 16, 0, 5),  # ListGroups v5: types (KIP-848)
     ((3, 7), 9, 0, 9),  # OffsetFetch v9: member epoch (KIP-848)
     ((2, 8), 60, 0, 0),  # DescribeCluster
+    ((2, 7), 50, 0, 0),  # DescribeUserScramCredentials (KIP-554)
     ((2, 6), 48, 0, 0),  # DescribeClientQuotas (KIP-546)
     ((2, 4), 47, 0, 0),  # OffsetDelete (KIP-496)
     ((2, 3), 44, 0, 0),  # IncrementalAlterConfigs

@@ -130,6 +130,11 @@ class RuleSet(NamedTuple):
     minus_one_is_past: bool = False
     """2.1.x only: a v1 value with expireTimestamp -1 ("none") is taken for a time long past."""
 
+    @property
+    def may_forget_date(self) -> bool:
+        """Whether a load that no log shows may lose since when a group is Empty."""
+        return self.forgets_date_on_load is True or self == RULES_2_6_ANY
+
 
 RULES_PRE_2_1: Final = RuleSet(
     name="pre-2.1",
@@ -188,6 +193,8 @@ RULES_2_2: Final = RULES_2_1._replace(forgets_date_on_load=False)
 RULES_2_3: Final = RULES_2_1._replace(forgets_date_on_load=True)
 RULES_2_6: Final = RULES_2_4._replace(rebalancing_is_stable=True, forgets_date_on_load=False)
 """2.6.1 to 2.8.1, 3.0.0 and 3.1.0 exactly."""
+RULES_2_6_ANY: Final = RULES_2_6._replace(forgets_date_on_load=None)
+"""2.6, when no more is known, as of a living broker."""
 RULES_2_5: Final = RULES_2_6._replace(forgets_date_on_load=True)
 """2.4.0 to 2.6.0 exactly."""
 RULES_2_8: Final = RULES_2_4._replace(forgets_date_on_load=False)
@@ -218,9 +225,11 @@ def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool) -> Rule
 
 
 def _scala(version: tuple[int, ...]) -> RuleSet:
-    """Those of 2.4 to 3.9, which differ in two bugs."""
+    """Those of 2.4 to 3.9, which differ in two bugs; (2, 6) is any 2.6."""
     if version[:2] <= (2, 5) or version[:3] == (2, 6, 0):
         return RULES_2_5
+    if version == (2, 6):
+        return RULES_2_6_ANY
     if len(version) == 2 and (2, 8) <= version <= (3, 1):
         return RULES_2_8
     unfixed = version[:2] <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))

@@ -17,7 +17,7 @@ from kgtool.retention.rules import GroupSnapshot, RuleSet, Verdict
 def after_load(rules: RuleSet, group: GroupSnapshot) -> GroupSnapshot:
     """The group as its coordinator has it if it has loaded the partition: the same if equal."""
     dated = group.state == r.STATE_EMPTY and group.state_since_ms is not None
-    forgets = dated and rules.forgets_date_on_load is True
+    forgets = dated and rules.may_forget_date
     return group._replace(state_since_ms=None) if forgets else group
 
 

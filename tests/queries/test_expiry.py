@@ -282,7 +282,8 @@ def test_a_log_that_does_not_have_it_is_said_so() -> None:
 
 
 @pytest.mark.parametrize(("before_ms", "is_told"), [(5_900, True), (6_100, False)])
-@pytest.mark.parametrize("version", ["2.1", "2.4"])  # FakeBroker's are 2.3 and 2.4 to 2.5
+# FakeBroker's are 2.3, 2.4 to 2.5, and a 2.6 that may be 2.6.0.
+@pytest.mark.parametrize("version", ["2.1", "2.4", "2.6"])
 def test_a_date_that_a_restart_may_have_lost_is_not_told(
     version: str, before_ms: int, is_told: bool
 ) -> None:
@@ -312,6 +313,15 @@ def test_a_date_that_a_restart_may_have_lost_is_not_told(
         "When 1 offset of group g may expire is unknown: from 2023-11-14T23:13:12Z on if its "
         "broker has restarted since the group changed, else from 2023-11-14T23:13:19Z on."
     )
+
+
+def test_a_broker_of_2_7_keeps_the_date() -> None:
+    log = RawLog()
+    log.commit(T - 7_100, "t1")
+    log.classic(T - 1000, [], cst=T - 1000)
+    question = Question(described("g", r.GroupSnapshot("classic", "Empty", "consumer")), {P: False})
+    found = ask(FakeBroker(log, "2.7"), question)
+    assert found.groups["g"].offsets[P][1:3] == (T - 1000 + R, "empty-since")
 
 
 def test_a_log_that_can_not_be_decoded_is_named() -> None:

@@ -28,7 +28,12 @@ from tests.support.tables import rows_of, shown
 CASE = Path(__file__).parents[1] / "data/truth-cases/static-member-back-with-other-topics/segments"
 R, INTERVAL_MS = 60_000, 5_000
 SETS = {"2.3": r.RULES_2_3, "2.5": r.RULES_2_5, "2.4": r.RULES_2_4, "3.2": r.RULES_3_2}
-SETS |= {"3.8-new": r.RULES_3_8_NEW, "4.1": r.RULES_4_1, "2.6": r.RULES_2_6}
+SETS |= {
+    "3.8-new": r.RULES_3_8_NEW,
+    "4.1": r.RULES_4_1,
+    "2.6": r.RULES_2_6,
+    "2.6 any": r.RULES_2_6_ANY,
+}
 
 
 def with_epochs(data: bytes, rng: random.Random) -> bytes:

@@ -171,11 +171,12 @@ def test_2_1_itself_has_its_quirk() -> None:
         ((2, 3, 0), True),
         ((2, 4, 1), True),
         ((2, 5, 1), True),
+        ((2, 6), None),
     ]
     + [((2, 6, 0), True), ((2, 6, 1), False), ((2, 8, 2), False), ((3, 9, 1), False)],
 )
 def test_brokers_that_write_version_3_and_read_the_date_of_version_2(
-    version: tuple[int, ...], forgets: bool
+    version: tuple[int, ...], forgets: bool | None
 ) -> None:
     """By the tags of Kafka's GroupMetadataManager.readGroupMessageValue."""
     assert rules_for_broker(version, new_coordinator=False).forgets_date_on_load is forgets

@@ -6,11 +6,12 @@ The plain replay decides, once without such a load and once with one behind each
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from kgtool.records import Record
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention.history import Entry, History, Key
-from kgtool.retention.rules import STATE_EMPTY, RuleSet
+from kgtool.retention.rules import RULES_2_5, RULES_2_6, RULES_2_6_ANY, STATE_EMPTY, RuleSet
 
 Told = tuple[str | None, int | None]
 """Rule and date; a rule of None: unknown."""
@@ -27,8 +28,10 @@ def told(
     """
     dates: dict[Key, list[tuple[int | None, str]]] = {}
     own = [at for at, entry in enumerate(entries) if _is_own(entry)]
-    for place in [None, *own]:
-        history = History(rules, retention_ms)
+    # A broker that is some 2.6 keeps the date, or is 2.6.0.
+    either = [rules] if rules != RULES_2_6_ANY else [RULES_2_6, RULES_2_5]
+    for place, known in product([None, *own], either):
+        history = History(known, retention_ms)
         for at, entry in enumerate(entries):
             history.feed(entry)
             if at == place:

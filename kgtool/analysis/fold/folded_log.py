@@ -193,7 +193,7 @@ class FoldedLog:
         stored, commits = past.stored[rows], self.log.offsets
         topics, group = self.log.keys.topic[past.key[rows]], states.groups.at(state)
         topic = states.topic_protection(state, topics)
-        if loaded and plan.rules.forgets_date_on_load is True:  # as ``unseen_loads.after_load``
+        if loaded and plan.rules.may_forget_date:  # as ``unseen_loads.after_load``
             group = group._replace(since_ms=np.full_like(group.since_ms, NONE))
         times = commits.commit_ms[stored], commits.expire_ms[stored]
         offset = rc.Offset(*times, topic.subscribed, past.pending[rows])

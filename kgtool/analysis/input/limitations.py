@@ -34,7 +34,7 @@ def limitations(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
         if file.missing:
             incomplete.setdefault(file.format, []).append(file)
     sentences = []
-    if rules.forgets_date_on_load is True:
+    if rules.may_forget_date:
         sentences.append(
             "These brokers forget since when a group is Empty when they restart, and no log shows "
             "the restart of a single broker: where that decides, rule and date are null."

@@ -55,7 +55,7 @@ def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:
     As ``unseen_loads.one_date`` has it.
     """
     found = folded.verdicts(rows, state)
-    if folded.plan.rules.forgets_date_on_load is not True:
+    if not folded.plan.rules.may_forget_date:
         return found, np.zeros(len(rows), dtype=np.bool_)
     other = folded.verdicts(rows, state, loaded=True)
     a, b = found.expires_ms, other.expires_ms
