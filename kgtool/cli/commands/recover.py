@@ -170,7 +170,7 @@ def _known(
             continue
         known[name] = gone
         if not any(map(_covers(topics), gone.offsets)):
-            output.done += 1
+            output.done += not topics  # where topics are asked for, they count
             what = "had no offset then" if at_ms is not None else "has lost no offset"
             of = " of these topics" if topics else ""
             output.note(escape(f"Note: group {name} {what}{of} that the log knows of."))
