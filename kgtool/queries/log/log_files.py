@@ -81,7 +81,7 @@ class LogFiles:
                 if (back := readers.went_back(number)) is not None and base >= read_to:
                     raise ConfigError(
                         f"{file}: after offset {readers.end(number) - 1:,} comes {back:,} again: "
-                        "a part of the log is there twice, or parts are in another order.",
+                        "a part of the log is repeated, or parts are out of order.",
                         hint="Name the segments as the broker or kgtool export wrote them.",
                     )
         kinds = [kind for number in begins for kind in readers.kinds(number)]
