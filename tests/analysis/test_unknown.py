@@ -57,9 +57,6 @@ class Quiet(Life):
     def commit_in_transaction(self, group: str) -> None:
         self.commit(group)
 
-    def vanish(self, group: str) -> None:
-        """Without transactions only a conversion leaves offsets behind (4.4.0: in one write)."""
-
 
 def lines(rng: random.Random, name: str, *, quiet: bool) -> list[Line]:
     """A random log."""
