@@ -17,22 +17,13 @@ from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
 from tests.analysis.test_unknown import SETS, Line, Rest, differences, lines, superseded
-from tests.analysis.writer import Raw, batch, segment
+from tests.analysis.writer import segment
 
 
 def write(folder: Path, rows: list[Line], cuts: list[int], *, without: int | None = None) -> None:
     """One log partition in segments that begin at these offsets."""
     for at, (base, end) in enumerate(zip(cuts, [*cuts[1:], 1 << 60], strict=True)):
-        data = b"".join(
-            batch(
-                row.offset,
-                [Raw(row.key, row.value, row.at_ms)],
-                attributes=row.attributes,
-                producer_id=row.producer_id,
-            )
-            for row in rows
-            if base <= row.offset < end
-        )
+        data = b"".join(row.batch for row in rows if base <= row.offset < end)
         if at != without:
             segment(folder, data, rows[0].partition, base)
 

@@ -16,21 +16,13 @@ from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import ConfigError
 from tests.analysis.test_holes import analyzed
 from tests.analysis.test_unknown import SETS, Line, lines
-from tests.analysis.writer import Raw, batch, segment
+from tests.analysis.writer import segment
 
 SAMPLES = Path(__file__).parents[1] / "data" / "export-samples"
 
 
 def batches(rows: list[Line]) -> list[bytes]:
-    return [
-        batch(
-            row.offset,
-            [Raw(row.key, row.value, row.at_ms)],
-            attributes=row.attributes,
-            producer_id=row.producer_id,
-        )
-        for row in rows
-    ]
+    return [row.batch for row in rows]
 
 
 def twice(parts: list[bytes], rng: random.Random) -> list[bytes]:

@@ -50,6 +50,12 @@ class Line(NamedTuple):
     producer_id: int = -1
     attributes: int = 0
 
+    @property
+    def batch(self) -> bytes:
+        """As a batch of its own."""
+        raw = Raw(self.key, self.value, self.at_ms)
+        return batch(self.offset, [raw], attributes=self.attributes, producer_id=self.producer_id)
+
 
 class Quiet(Life):
     """No transactions: one that is older than the log's head is as unknown as old."""
@@ -214,15 +220,7 @@ def write_lines(folder: Path, rest: Rest) -> None:
     """A segment of each log partition."""
     for number in {row.partition for row in rest.lines}:
         some = [row for row in rest.lines if row.partition == number]
-        data = b"".join(
-            batch(
-                row.offset,
-                [Raw(row.key, row.value, row.at_ms)],
-                attributes=row.attributes,
-                producer_id=row.producer_id,
-            )
-            for row in some
-        )
+        data = b"".join(row.batch for row in some)
         segment(folder, data, number, rest.bases.get(number, 0))
 
 
