@@ -733,6 +733,21 @@ def test_like(world: World, kgtool: Kgtool) -> None:
     assert missing.err.startswith("Error: Group 'nobody' has no committed offsets")
 
 
+@pytest.mark.parametrize("more", [["--execute", "--yes"], [], ["-o", "json"]])
+def test_like_a_group_that_has_none_of_these_offsets(
+    world: World, kgtool: Kgtool, more: list[str]
+) -> None:
+    """Kind: a status 0 says that it was done. Only ``no-commit`` came out, and nothing was."""
+    argv = ["reset-offsets", "--group", "r5", "--like", "r0"]
+    missing = kgtool(*argv, "--topic", "r12", *more)
+    said = "Group 'r0' has no committed offset there that could be taken over."
+    assert (missing.status, world.commits) == (1, [])
+    assert said in missing.err
+    # What it has of some is done; of others there is nothing to do.
+    some = kgtool(*argv, "--topic", "r12", "--topic", "r1:0", *more)
+    assert some.status == 0
+
+
 def test_waiting_does_not_count_against_the_timeout(
     world: World, kgtool: Kgtool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

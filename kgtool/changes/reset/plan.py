@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.plan import failed
-from kgtool.changes.reset.rows import Value, plan_row, refusal
+from kgtool.changes.reset.rows import Value, plan_row, refusal, refuse_like_nothing
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -141,6 +141,8 @@ def _rows(
         if at in offsets:
             given = CommittedOffset(offsets[at], None, None)
         rows.append(plan_row(request, group, at, committed.get(at), given, logs[at]))
+    if request.strategy.kind == "like":
+        rows = refuse_like_nothing(rows, request.strategy.like)
     unknown = sorted(scope.unknown.items())
     return rows + [failed(ResetRow(group, topic, None), error) for topic, error in unknown]
 

@@ -139,9 +139,23 @@ def leaderless(partitions: list[TopicPartition]) -> str:
     return f'The partitions "{",".join(map(str, partitions))}" have no leader'
 
 
+class NoCommittedOffset(KgError):
+    """There is no offset to start from."""
+
+    name = "NO_COMMITTED_OFFSET"
+
+
 def _no_offset(partition: TopicPartition) -> KgError:
-    error = KgError(
+    return NoCommittedOffset(
         f"Cannot shift offset for partition {partition} since there is no current committed offset"
     )
-    error.name = "NO_COMMITTED_OFFSET"
-    return error
+
+
+def refuse_like_nothing(rows: list[ResetRow], like: str) -> list[ResetRow]:
+    """Return rows of which none takes over an offset of the other group as failed."""
+    if any(row.is_open for row in rows):
+        return rows
+    error = NoCommittedOffset(
+        f"Group '{like}' has no committed offset there that could be taken over."
+    )
+    return [failed(row, error) if row.status == "no-commit" else row for row in rows]

@@ -212,7 +212,7 @@ _NOTHING_TO_SHIFT = "There is no committed offset to shift."
 def _in_own_words(row: ResetRow) -> ResetRow:
     """Return a row with a message that is the same for all partitions that failed so."""
     error = row.error
-    if error is None or error.name != "NO_COMMITTED_OFFSET":
+    if error is None or not error.message.startswith("Cannot shift "):
         return row
     return row._replace(error=error._replace(message=_NOTHING_TO_SHIFT))
 
