@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
+from kgtool.changes.restore.backup import BackupWriter, header_of
 from kgtool.model import CommittedOffset
 from kgtool.model import TopicPartition as Partition
 from tests.changes.world import Run, commit, history, kgtool, seen
@@ -320,14 +321,29 @@ def test_unknown_groups_are_errors_of_their_own(place: Place) -> None:
         (["backup", "--out", "{tmp}/b"], "backup takes groups: names"),
         (["restore", "{tmp}/there", "--yes"], "is not a kgtool backup"),
         (["restore", "{tmp}/nosuch", "--yes"], "No such file"),
-        (["restore", "{tmp}/there"], "no terminal to ask on"),
+        (["restore", "{tmp}/there"], "is not a kgtool backup."),
+        (["restore", "{tmp}/empty"], "empty is not a kgtool backup: it is empty."),
+        (["restore", "{tmp}/whole"], "no terminal to ask on"),
+        (["cleanup", "apply", "{tmp}/there"], "it has no kgtool_plan"),
+        (["cleanup", "apply", "{tmp}/empty"], "empty is not a kgtool plan: it is empty."),
+        (["retention", "apply", "{tmp}/there"], "there is not TOML"),
+        (["recover", "g", "--from", "{tmp}/there"], "has no segments of __consumer_offsets"),
+        (["undo", "--from", "{tmp}/there"], "is not a kgtool journal."),
+        (["undo", "--from", "{tmp}/empty"], "empty is not a kgtool journal: it is empty."),
+        (["undo", "a/b"], "is not a journal ID"),
+        (["request", "ListGroups", "--body", "@{tmp}/empty"], "empty is not JSON: it is empty."),
+        (["diff", "{tmp}/empty"], "empty is not a kgtool backup: it is empty."),
         (["diff", "{tmp}/there"], "is not a kgtool backup"),
         (["diff"], "diff of two clusters takes --group"),
         (["diff", "a", "b", "c"], "two things"),
     ],
 )
 def test_usage(tmp_path: Path, argv: list[str], says: str) -> None:
+    """What is wrong with a file is said before ``--yes`` is asked for."""
     (tmp_path / "there").write_text("hello\n")
+    (tmp_path / "empty").touch()
+    with BackupWriter(tmp_path / "whole", header_of(None, 0, {})) as writer:
+        writer.finish()
     words = [word.format(tmp=tmp_path) for word in argv]
     more = ["--cluster-b", "127.0.0.1:1"] if argv == ["diff"] else []
     done = kgtool(tmp_path, *words, *more, "--bootstrap-server", "127.0.0.1:1")

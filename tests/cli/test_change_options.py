@@ -14,6 +14,9 @@ from typing import Any
 import click
 import pytest
 
+from kgtool.changes.cleanup import plan_file
+from kgtool.changes.cleanup.plan_file import CleanupPlan, PlanHeader
+from kgtool.changes.restore.backup import BackupWriter, header_of
 from kgtool.cli.app.main import main
 from kgtool.cli.app.root import root
 from kgtool.cli.change import confirm
@@ -62,7 +65,7 @@ MORE = {
     "reset-offsets": ["--group", "g", "--all-topics", "--to-latest", "--execute"],
     "delete-offsets": ["--group", "g", "--topic", "t"],
     "remove-members": ["--group", "g", "--all"],
-    "restore": ["file"],
+    "restore": ["saved"],
     "undo": ["last"],
     "cleanup apply": ["plan.json"],
     "retention apply": ["rules.toml"],
@@ -70,8 +73,16 @@ MORE = {
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_each_command_gets_all_of_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What each asks first, before anything is sent."""
+def test_each_command_gets_all_of_them(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What each asks before anything is sent, once its files are read."""
+    monkeypatch.chdir(tmp_path)
+    with BackupWriter(Path("saved"), header_of(None, 0, {})) as writer:
+        writer.finish()
+    header = PlanHeader("id", None, 0, "", "me", "test", {})
+    plan_file.write(CleanupPlan(header, ()), Path("plan.json"))
+    Path("rules.toml").write_text('[[groups]]\nmatch = "a"\nretention = "90d"\n')
     found: list[ChangeOptions] = []
 
     def require(change: ChangeOptions) -> None:

@@ -54,8 +54,9 @@ def read_held(file: HeldFile, path: Path, actions: Sequence[str] = ACTIONS) -> C
     try:
         head, found = _parse(text)
     except json.JSONDecodeError as error:
-        if text.strip() and "kgtool_plan" not in text:  # a backup or a journal, line by line
-            raise _no_plan(path, "it has no kgtool_plan") from error
+        if "kgtool_plan" not in text:  # a backup or a journal, line by line
+            why = "it has no kgtool_plan" if text.strip() else "it is empty"
+            raise _no_plan(path, why) from error
         raise BadPlan(
             f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})."
         ) from error

@@ -24,6 +24,7 @@ from kgtool.changes.journal.jsonl import (
     Malformed,
     Source,
     at_line,
+    first_record,
     groups,
     number,
     record_of,
@@ -211,10 +212,7 @@ def read_header(path: Source) -> dict[str, Any]:
 
     :raises ConfigError: it is not a journal, or one of a newer kgtool.
     """
-    try:
-        header = next((record for _, record in records(path)), {})
-    except Malformed as error:
-        raise Malformed(f"{path} is not a kgtool journal.") from error
+    header = first_record(path, "journal")
     version = header.get("kgtool_journal")
     if header.get("kind") != "journal" or not isinstance(version, int):
         raise Malformed(f"{path} is not a kgtool journal.")

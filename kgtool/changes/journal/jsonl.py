@@ -142,6 +142,21 @@ def records(
                 return
 
 
+def first_record(path: Source, kind: str) -> dict[str, Any]:
+    """Return the first line of a file.
+
+    :param kind: what the file should be.
+    :raises ConfigError: the file can't be read, or has no such line.
+    """
+    try:
+        found = next((record for _, record in records(path)), None)
+    except Malformed as error:
+        raise Malformed(f"{path} is not a kgtool {kind}.") from error
+    if found is None:
+        raise Malformed(f"{path} is not a kgtool {kind}: it is empty.")
+    return found
+
+
 def record_of(line: bytes) -> dict[str, Any] | None:
     """Parse one line; None where it is refused (see ``refusal``)."""
     try:

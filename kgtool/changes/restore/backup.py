@@ -24,6 +24,7 @@ from kgtool import __version__
 from kgtool.changes.journal.jsonl import (
     Malformed,
     dump,
+    first_record,
     group_lines,
     groups,
     record_of,
@@ -257,10 +258,7 @@ def open_backup(path: Path, timeout_ms: int | None = SILENT_MS) -> Backup:
 
 def of_file(file: HeldFile) -> Backup:
     """Read the first and the last line of a backup (ConfigError)."""
-    try:
-        header = next((record for _, record in records(file)), {})
-    except Malformed as error:
-        raise Malformed(f"{file} is not a kgtool backup.") from error
+    header = first_record(file, "backup")
     version = header.get("kgtool_backup")
     if header.get("kind") != "backup" or not isinstance(version, int):
         hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None

@@ -12,7 +12,6 @@ from kgtool import timespec
 from kgtool.changes.kinds.restore_offsets import Only, RestoreOffsets
 from kgtool.changes.reset.rows import members
 from kgtool.changes.restore.decide import RestoreGroup, RestorePolicy, RestoreRow
-from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import SHARE_NOTE, wait_until_empty
 from kgtool.cli.change.run import ChangeRun
 from kgtool.cli.options.change import ChangeOptions
@@ -74,11 +73,7 @@ def restore_options(
     verify: bool = True,
     agreed: Path | None = None,
 ) -> RestoreOptions:
-    """Read the options of a command.
-
-    :raises UsageError: there is no terminal to ask on.
-    """
-    confirm.require(change)
+    """Read the options of a command."""
     wait = timespec.waiting_seconds(wait_empty)
     only = None if agreed is None else planned_rows(agreed)
     return RestoreOptions(policy, change, wait, verify, only)

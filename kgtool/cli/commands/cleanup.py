@@ -148,8 +148,8 @@ def apply(
     from kgtool.cli.change import confirm
     from kgtool.cli.cleanup.apply import Apply
 
-    confirm.require(change)
     found = read(path, settings.timeout_ms)
+    confirm.require(change)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(CLEANUP_APPLY, session.cluster_id)

@@ -20,6 +20,7 @@ from kgtool.changes.restore.recover import (
     status,
 )
 from kgtool.changes.snapshot import GroupImage
+from kgtool.cli.change import confirm
 from kgtool.cli.change.restore import RestoreRun, Shape, restore_options
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.options.change import ChangeOptions, change_options
@@ -98,6 +99,7 @@ def command(
         _note_holes(output, files)
         _write_unchecked(output, gone, _wanted(gone, topics), files.cluster_id, out)
         return
+    confirm.require(change)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(RECOVER, session.cluster_id)

@@ -190,7 +190,8 @@ def _body(text: str | None, timeout_ms: int | None) -> Any:
     try:
         return json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is not JSON: {error}.") from error
+        why = error if text.strip() else "it is empty"
+        raise UsageError(f"{where} is not JSON: {why}.") from error
 
 
 # -- sending ----------------------------------------------------------------------------------

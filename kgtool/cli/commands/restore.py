@@ -18,6 +18,7 @@ from kgtool.changes.restore.backup import (
 from kgtool.changes.restore.decide import RestorePolicy
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
+from kgtool.cli.change import confirm
 from kgtool.cli.change.restore import RestoreRun, restore_options
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.options.change import ChangeOptions, change_options
@@ -93,6 +94,7 @@ def command(
         mapping(map_topic, "map-topic"),
         other_cluster,
     )
+    confirm.require(change)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(RESTORE, session.cluster_id)

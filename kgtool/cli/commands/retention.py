@@ -114,12 +114,10 @@ def apply(
     line. A longer retention with an end counts from the last commit that was not kgtool's own,
     which the journal tells (KGTOOL_JOURNAL_DIR): keep it between the runs.
     """
-    from kgtool.cli.change import confirm
     from kgtool.cli.retention.apply import RetentionOptions
     from kgtool.cli.retention.plan import apply_file, apply_plan, is_plan
     from kgtool.config.retention import read_rules
 
-    confirm.require(change)
     options = RetentionOptions(change, join, allow_blind)
     file = hold(path, settings.timeout_ms)
     if is_plan(file):

@@ -21,6 +21,7 @@ from kgtool.changes.restore.from_journal import (
     mark_undone,
     not_covered,
 )
+from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.change.restore import RestoreOptions, RestoreRun, restore_options
 from kgtool.cli.commands import history as history_command
@@ -119,7 +120,9 @@ def _run(
     options: RestoreOptions,
     url: str | None,
 ) -> None:
-    with open_session(settings or _where(entry), progress=True) as session:
+    settings = settings or _where(entry)
+    confirm.require(options.change)
+    with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(RESTORE, session.cluster_id)
         entry = entry or _last(session, output)

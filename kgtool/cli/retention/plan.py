@@ -12,6 +12,7 @@ from kgtool.changes.retention.apply import refused_rows
 from kgtool.changes.retention.decide import DUE, RetentionRow
 from kgtool.changes.retention.late import LastRun, Since, find_lost
 from kgtool.changes.retention.look import make_plan
+from kgtool.cli.change import confirm
 from kgtool.cli.change.journaled import journal_folder
 from kgtool.cli.cleanup.plan import summary
 from kgtool.cli.options.shared import open_session
@@ -65,6 +66,7 @@ def apply_file(
     settings: Settings, output: Output, rules: RetentionRules, options: RetentionOptions
 ) -> None:
     """Plan what is due by a file of rules, and apply it."""
+    confirm.require(options.change)
     with open_session(settings, progress=True) as session:
         found = find(session, output, rules)
         say_join(output, found.looked, join=options.join)
@@ -103,6 +105,7 @@ def apply_plan(
     """Apply a plan that was reviewed."""
     plan = read_held(file, path, (*ACTIONS, KEEP_OFFSETS))
     rules = _rules(plan, path)
+    confirm.require(options.change)
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(RETENTION, session.cluster_id)
