@@ -278,7 +278,7 @@ def test_what_changed_since_is_left_alone(scene: Callable[[int], Scene]) -> None
         done = here.apply(plan)
     finally:
         member.close()
-    said = "are saved in the journal"
+    said = "are saved in the journal first"
     assert said not in foreseen.err and said in done.err
     for run, word in ((foreseen, "would-delete"), (done, "deleted")):
         assert run.status == 3, run.err

@@ -572,6 +572,9 @@ def test_a_folder_that_can_not_be_is_no_full_disk(place: Place) -> None:
     assert "(No such file or directory), so nothing was changed" in done.err
     assert "Choose another folder with KGTOOL_JOURNAL_DIR" in done.err
     assert "space" not in done.err
+    # What is said before the journal is there says no more than what comes first.
+    done = kgtool(Path("/proc/nope"), *there, "delete", place.one, "--yes")
+    assert "The current offsets are saved in the journal first: kgtool undo" in done.err
 
 
 def test_an_undo_on_a_full_disk(place: Place) -> None:

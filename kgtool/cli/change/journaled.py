@@ -21,13 +21,13 @@ from kgtool.net.session import Session
 from kgtool.text import escape, listed
 
 UNDO_NOTE = (
-    "The current offsets are saved in the journal: kgtool undo restores them. Their "
+    "The current offsets are saved in the journal first: kgtool undo restores them. Their "
     "expiry clocks restart then, and a KIP-848 group's epochs do not come back."
 )
 """Shown before offsets are changed, in the subcommand form."""
 
 UNDO_NOTE_GROUPS = (
-    "The current offsets are saved in the journal: kgtool undo restores them, and "
+    "The current offsets are saved in the journal first: kgtool undo restores them, and "
     "with them the groups. Protocol type, epochs and expiry clocks do not come back."
 )
 """Shown before groups are deleted."""

@@ -34,7 +34,7 @@ from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import counted, escape, listed, shell_word
 
-UNDO_NOTE_CONFIGS = "The current values are saved in the journal: kgtool undo restores them."
+UNDO_NOTE_CONFIGS = "The current values are saved in the journal first: kgtool undo restores them."
 _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 """A comma outside of brackets, as in ``ConfigCommand.parseConfigsToBeAdded``."""
 
