@@ -111,7 +111,7 @@ def _head(found: Explanation, now_ms: int) -> str:
         where = f"{where} ({log})" if where else f"the leader of {log}"
     where = f" Coordinator: {where}." if where else ""
     if not found.exists:
-        return f"Group {name} {_absence(found)}.{where}\n"
+        return f"Group {name}{_absence(found)}.{where}\n"
     kind = group.type or "classic"
     if kind == r.TYPE_CLASSIC:
         protocol = escape(group.protocol_type)
@@ -130,14 +130,15 @@ def _finding(finding: Finding) -> str:
 
 
 def _absence(found: Explanation) -> str:
+    """What is to be said of it that its error does not say: that is on stderr."""
     error = found.description.error
     if error is not None and error.code == GROUP_ID_NOT_FOUND:
-        return "does not exist any more" if found.was_there else "does not exist"
+        return " does not exist any more" if found.was_there else ""
     if error is not None and error.name == UNKNOWN_TO_COORDINATOR:
-        return "is listed, and its coordinator does not know it"
+        return " is listed, and its coordinator does not know it"
     if error is not None and error.code == COORDINATOR_NOT_AVAILABLE:
-        return "has no coordinator"
-    return "can't be described"
+        return " has no coordinator"
+    return " can't be described"
 
 
 def _members(group: GroupDescription, width: int | None) -> str:
