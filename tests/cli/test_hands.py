@@ -146,7 +146,9 @@ def test_names_that_do_not_exist_get_a_suggestion(kgtool: Kgtool, world: tuple[s
     assert "Did you mean" not in said and f"{slip}" in said
 
 
-def test_topics_may_follow_the_groups(kgtool: Kgtool, world: tuple[str, str]) -> None:
+def test_topics_may_follow_the_groups(
+    kgtool: Kgtool, world: tuple[str, str], bootstrap: str
+) -> None:
     name, topic = world
     rows = results(kgtool("delete-offsets", f"{name}-b", f"{topic}:0", "-n", "-o", "json"))
     assert [(row["topic"], row["partition"]) for row in rows] == [(topic, 0)]
@@ -155,4 +157,16 @@ def test_topics_may_follow_the_groups(kgtool: Kgtool, world: tuple[str, str]) ->
     assert kgtool("delete-offsets", f"{topic}:0", "-n").status == 2
     rows = results(kgtool("peek", f"{name}-b", f"{topic}:0", "-o", "json"))
     assert {(row["topic"], row["partition"]) for row in rows} == {(topic, 0)}
+    # --group is always exact, and leaves every argument to the topics.
+    rows = results(kgtool("delete-offsets", "-g", f"{name}-b", f"{topic}:1", "-n", "-o", "json"))
+    assert [(row["group"], row["partition"]) for row in rows] == [(f"{name}-b", 1)]
+    argv = ["delete-offsets", "-g", f"{name}-b", "-g", f"{topic}:0", "-n"]
+    assert "Which offsets?" in kgtool(*argv).err
+    # A bare name is a topic where there is no such group.
+    for command in (["delete-offsets", "-n"], ["peek"]):
+        rows = results(kgtool(*command, f"{name}-b", topic, "-o", "json"))
+        assert {(row["topic"], row["partition"]) for row in rows} == {(topic, 0), (topic, 1)}
+    assert kgtool("delete-offsets", f"{name}-a", f"{name}-b", "-n").status == 2
+    clients.commit(bootstrap, topic, {(topic, 0): 1})
+    assert kgtool("delete-offsets", f"{name}-a", topic, "-n").status == 2
     results(kgtool("reset", f"{name}-a", "-t", topic, "--to", "earliest", "-n", "-o", "json"))

@@ -14,13 +14,14 @@ from kgtool.cli.change import confirm, impact
 from kgtool.cli.change.run import ChangeRun, Used
 from kgtool.cli.options.change import ChangeOptions, change_options
 from kgtool.cli.options.declare import declare, flag
-from kgtool.cli.options.group_selection import Selection, choose
+from kgtool.cli.options.group_selection import SHARE, Selection, choose
 from kgtool.cli.options.shared import group_options, line_of, open_session, topics_option
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import hint_of, sentence, together
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import build_row
 from kgtool.cli.output.tables import TableStream, draw, preview
+from kgtool.client.cluster import fetch_topic
 from kgtool.columns import COUNT, Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
@@ -35,13 +36,17 @@ from kgtool.model import (
     TopicPartition,
     TopicSpec,
 )
+from kgtool.net.session import Session
 from kgtool.protocol import codes
 from kgtool.protocol.codes import CODES, broker_error
+from kgtool.queries.groups.list import list_groups
 from kgtool.queries.offsets.fetch import Committed
 from kgtool.queries.offsets.lag import lag
 from kgtool.text import counted, escape, listed, shell_word
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
+
+_WHICH = "Which offsets? --topic TOPIC or --topic TOPIC:0,1."
 
 PARTITIONS = re.compile(r"[^:]+:\d+(,\d+)*", re.ASCII)
 """An argument that is a topic with partitions, where no ``--topic`` says what to delete."""
@@ -80,14 +85,15 @@ class Line(NamedTuple):
 def command(settings: Settings, output: Output, line: Line, change: ChangeOptions) -> None:
     """Delete committed offsets, of living groups too (KIP-496).
 
-    Topics may also follow the groups: kgtool delete-offsets billing payments:0,1
+    Topics may also follow the groups: kgtool delete-offsets billing payments:0,1. Without
+    partitions it is a topic if there is no group of that name.
     """
     if not line.topics:
         selection, topics = with_topics(line.selection)
         line = line._replace(selection=selection, topics=topics)
     line.selection.check("delete-offsets")
-    if not line.topics:
-        raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
+    if not (line.topics or _after_first(line.selection)):
+        raise UsageError(_WHICH)
     confirm.require(change)
     kafka_form(settings, output, line, change)
 
@@ -97,6 +103,10 @@ def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOpt
     selection, topics, force = line
     asks_broker = output.is_kafka_form and not (change.dry_run or change.all_or_nothing)
     with open_session(settings) as session:
+        if not topics:
+            selection, topics = with_bare_topics(session, selection)
+            if not topics:
+                raise UsageError(_WHICH)
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
         check = refuse_share if output.is_kafka_form else None
         kind = DeleteOffsets(dict.fromkeys(groups, topics), force, check, asks_broker=asks_broker)
@@ -107,11 +117,33 @@ def kafka_form(settings: Settings, output: Output, line: Line, change: ChangeOpt
 
 def with_topics(selection: Selection) -> tuple[Selection, Sequence[TopicSpec]]:
     """Return what follows the first group and looks like ``payments:0,1`` as topics."""
-    is_first_a_group = not selection._replace(groups=()).is_given
-    others = selection.groups[is_first_a_group:]
-    words = [word for word in others if PARTITIONS.fullmatch(word)]
+    return _as_topics(selection, list(filter(PARTITIONS.fullmatch, _after_first(selection))))
+
+
+def with_bare_topics(
+    session: Session, selection: Selection
+) -> tuple[Selection, Sequence[TopicSpec]]:
+    """Return what follows the first group, and names a topic and no group, as topics."""
+    asked = [(word, fetch_topic(session.cluster, word)) for word in _after_first(selection)]
+    words = [word for word, look in asked if session.run(look).error is None]
+    if words:
+        listing = session.run(list_groups(session.cluster, share=SHARE))
+        groups = {row.group for row in listing.groups}
+        # A broker that does not answer may have groups of these names.
+        words = [word for word in words if word not in groups and not listing.errors]
+    return _as_topics(selection, words)
+
+
+def _after_first(selection: Selection) -> Sequence[str]:
+    """Return the arguments but the first, unless something else chooses groups too."""
+    named = tuple(name for name in selection.groups if name not in selection.words)
+    return selection.words[not selection._replace(groups=named).is_given :]
+
+
+def _as_topics(selection: Selection, words: Sequence[str]) -> tuple[Selection, Sequence[TopicSpec]]:
     groups = tuple(name for name in selection.groups if name not in words)
-    return selection._replace(groups=groups), tuple(map(TopicSpec.parse, words))
+    given = tuple(word for word in selection.words if word not in words)
+    return selection._replace(groups=groups, words=given), tuple(map(TopicSpec.parse, words))
 
 
 class _DeleteRun(ChangeRun[GroupOffsetDeletions]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kgtool.cli.commands.delete_offsets import with_topics
+from kgtool.cli.commands.delete_offsets import with_bare_topics, with_topics
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection, choose_in_order
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
@@ -95,6 +95,8 @@ def command(
         selection, topics = with_topics(selection)
     options = PeekOptions(before, after, read_committed, key_format or format_, format_)
     with open_session(settings) as session:
+        if not topics:
+            selection, topics = with_bare_topics(session, selection)
         groups = choose_in_order(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()

@@ -43,6 +43,8 @@ class Selection(NamedTuple):
     """Arguments with ``*``, ``?`` or ``[``: names if there are such groups, else patterns."""
     noun: tuple[str, ...] = ()
     """The first of several arguments, if it is ``group``: a name if there is such a group."""
+    words: tuple[str, ...] = ()
+    """The arguments among ``groups``: topics may follow the first."""
 
     @property
     def is_given(self) -> bool:
@@ -78,6 +80,7 @@ class Selection(NamedTuple):
             groups=tuple(dict.fromkeys((*plain, *self.groups))),
             ambiguous=tuple(dict.fromkeys(word for word in named if word not in plain)),
             noun=noun,
+            words=tuple(plain),
         )
 
     def resolve_ambiguous(self, listing: Listing) -> tuple[Selection, list[str]]:
