@@ -47,10 +47,10 @@ def limitations(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
         sentences.append(f"{paths} ({formats.FORMATS[name].label}) can't tell {words}.")
     formatters = {kind.name: kind.label for kind in formats.FORMATTERS}
     placeless = [label for name, label in formatters.items() if name in incomplete]
-    if placeless and {file.format for file in files} - formatters.keys():
+    if placeless:
         sentences.append(
             f"Output of {placeless[0]} can't tell where in the log its records were. "
-            "Records in both inputs are counted twice."
+            "Records that the inputs have twice are counted twice."
         )
     missing = reduce(or_, (file.missing for file in files))
     sentences.append(_empty_columns(missing))
