@@ -120,9 +120,8 @@ def _run(
     options: RestoreOptions,
     url: str | None,
 ) -> None:
-    settings = settings or _where(entry)
     confirm.require(options.change)
-    with open_session(settings, progress=True) as session:
+    with open_session(settings or _where(entry), progress=True) as session:
         session.connect()
         output.begin(RESTORE, session.cluster_id)
         entry = entry or _last(session, output)
