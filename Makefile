@@ -42,7 +42,7 @@ soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds
 	@$(BIN)/python tools/soak_analyze.py
 	@$(BIN)/python tools/soak_top.py
 	@$(BIN)/python tools/truth.py
-	@KGTOOL_TEST_ROUNDS=10 $(BIN)/python -m pytest -q tests/analysis/test_unknown.py tests/spark/test_state.py
+	@KGTOOL_TEST_ROUNDS=10 $(BIN)/python -m pytest -q tests/analysis/test_unknown.py tests/queries/test_explained_alike.py tests/spark/test_state.py
 	@$(BIN)/python -m pytest -q -m soak
 
 bench: venv  ## how fast it is: ratios against Kafka's tool and against the limits

@@ -155,9 +155,7 @@ class _Judge:
                 [
                     compared(rows, history) if part.lacks_others else rows
                     for _, write in groupby(partition, key=lambda entry: entry.timestamp_ms)
-                    for rows in Write(
-                        history, list(write), interval_ms, futures, unknown.converted
-                    ).explain()
+                    for rows in Write(history, list(write), interval_ms, futures).explain()
                 ]
             )
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kgtool.records import Record
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.doubts import Seen
-from kgtool.retention.groups import TYPE_OF_RECORD, Group, read_detail
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RuleSet
 from kgtool.retention.writes import Removal
@@ -55,8 +54,7 @@ WHOLE = Part()
 class _Group:
     """A group's own records."""
 
-    def __init__(self, rules: RuleSet) -> None:
-        self.life = Group(rules)
+    def __init__(self) -> None:
         self.told: int | None = None
         """The log offset of the first record that tells its whole state."""
         self.born: int | None = None
@@ -72,7 +70,6 @@ class _Group:
         self.generation: int | None = None
         self.has_members = False
         self.own = Own()
-        self.ended: tuple[str, int] | None = None
 
 
 class Unknown:
@@ -81,8 +78,6 @@ class Unknown:
     def __init__(self, entries: Iterable[Entry], rules: RuleSet, part: Part) -> None:
         self._rules, self._part = rules, part
         self._groups: dict[str, _Group] = {}
-        self.converted: set[int] = set()
-        """The log offsets of groups' tombstones that go on as groups of another type."""
         epoch: int | None = None
         if part.is_complete:
             return
@@ -93,18 +88,14 @@ class Unknown:
                 for group in self._groups.values():
                     group.again.append((entry.offset, False))
             if isinstance(entry.record, Record):
-                group = self._groups.setdefault(entry.record.key.group, _Group(rules))
+                group = self._groups.setdefault(entry.record.key.group, _Group())
                 self._take(group, entry, entry.record)
 
     def _take(self, group: _Group, entry: Entry, record: Record) -> None:
         value, offset = record.value, entry.offset
         if record.type in OFFSET_TYPES:
-            if value is not None and self._rules.new_coordinator:
-                group.life.commit()
-                group.ended = None
             return
         ends = value is None and record.type in GROUP_TYPES
-        self._live(group, entry, record, ends=ends)
         if record.type == GROUP_METADATA or (ends and self._rules.new_coordinator):
             group.told = offset if group.told is None else group.told
         if ends:
@@ -114,18 +105,6 @@ class Unknown:
         else:
             group.own = group.own._replace(new_ms=max(group.own.new_ms, entry.timestamp_ms))
         group.own = group.own._replace(last=offset)
-
-    def _live(self, group: _Group, entry: Entry, record: Record, *, ends: bool) -> None:
-        """Notice where the group ends and goes on as one of another type."""
-        kind, was_known = TYPE_OF_RECORD[record.type], group.life.known
-        is_tombstone = record.value is None
-        group.life.apply_record(record.type, read_detail(record), tombstone=is_tombstone)
-        if group.life.known:
-            if not was_known and group.ended is not None and group.ended[0] != kind:
-                self.converted.add(group.ended[1])
-            group.ended = None
-        elif ends and group.life.reads(kind):
-            group.ended = kind, entry.offset
 
     @staticmethod
     def _metadata(group: _Group, entry: Entry, value: object) -> None:
@@ -173,4 +152,4 @@ class Unknown:
         return self._rules.new_coordinator and last > offset
 
     def _of(self, name: str) -> _Group:
-        return self._groups.get(name) or _Group(self._rules)
+        return self._groups.get(name) or _Group()

@@ -187,14 +187,11 @@ class Write:
         entries: list[Entry],
         interval_ms: int,
         futures: dict[str, list[Future]],
-        converted: set[int],
     ) -> None:
-        """:param converted: where groups' tombstones are of groups that go on as another type."""
         self.history = history
         self.entries = entries
         self.interval_ms = interval_ms
         self.futures = futures
-        self.converted = converted
         self.rows: dict[str, list[Row]] = {}
         self.cleared_before: dict[str, int | None] = {}
 
@@ -297,11 +294,7 @@ class Write:
         """Cause and time of a group's removal, after those rows of the same write."""
         group, history = record.key.group, self.history
         left = bool(history.offsets(group))
-        # In a compacted log the rest of that write may be missing, because it was superseded; a
-        # group that leaves offsets behind was not removed by a check.
-        later = left and entry.offset in self.converted
-        at_once = _is_converted(group, TYPE_OF_RECORD[record.type], rest)
-        if later or (at_once and history.rules.new_coordinator):
+        if history.rules.new_coordinator and _is_converted(record, rest):
             return r.CAUSE_CONVERTED, None
         snapshot = history.snapshot(group)
         if snapshot is None:
@@ -319,8 +312,12 @@ class Write:
         return r.CAUSE_GROUP_EMPTY, _latest(history.empty_since_ms(group), cleared)
 
 
-def _is_converted(group: str, was: str, rest: list[Entry]) -> bool:
-    """Whether the same write makes the group one of another type."""
+def _is_converted(tombstone: Record, rest: list[Entry]) -> bool:
+    """Whether the same write makes the group one of another type: brokers convert in one write.
+
+    A later write does not tell: in a compacted log the rest of this one may be superseded by it.
+    """
+    group, was = tombstone.key.group, TYPE_OF_RECORD[tombstone.type]
     records = (entry.record for entry in rest if isinstance(entry.record, Record))
     # Offset records have no group type.
     return any(

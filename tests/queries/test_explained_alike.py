@@ -35,6 +35,7 @@ from tests.analysis.test_lives import write
 from tests.analysis.test_unknown import Line, Rest, head, lines, superseded, write_lines
 from tests.queries.offsets_log import FakeBroker, RawLog
 from tests.retention.logs import Log
+from tests.support import seeds
 from tests.support.tables import rows_of, shown
 
 R, INTERVAL_MS, T0 = 60_000, 5_000, 1_700_000_000_000
@@ -119,16 +120,17 @@ def check(folder: Path, rest: Rest, rules: RulePhases, rng: random.Random, other
     for path in sorted(folder.rglob("*.log")):
         path.write_bytes(with_epochs(path.read_bytes(), rng))
         segments[int(re.findall(r"__consumer_offsets-(\d+)", str(path))[-1])] = path
+    alone: dict[int, list[Removal]] = {}
+    for number, path in segments.items():
+        reader = GroupRecords([], number, others=9999)
+        reader.feed(path.read_bytes())
+        base = rest.bases.get(number, 0)
+        alone[number] = reader.judged_alone(rules, R, INTERVAL_MS, begin=base)
     found, count = analyzed(folder, rules), 0
     for group, theirs in found.items():
         number = int(group[1])
-        begin, elsewhere = rest.bases.get(number, 0), list[Removal]()
-        for other in segments.keys() - {number}:
-            reader = GroupRecords([], other, others=9999)
-            reader.feed(segments[other].read_bytes())
-            base = rest.bases.get(other, 0)
-            elsewhere += reader.judged_alone(rules, R, INTERVAL_MS, begin=base)
-        data = segments[number].read_bytes()
+        begin, data = rest.bases.get(number, 0), segments[number].read_bytes()
+        elsewhere = [row for other, rows in alone.items() if other != number for row in rows]
         said = explained(data, group, rules, begin, others, elsewhere if others else None)
         wrong = list(contradictions(said, theirs))
         assert not wrong, "\n".join(wrong)
@@ -140,10 +142,12 @@ def check(folder: Path, rest: Rest, rules: RulePhases, rng: random.Random, other
 @pytest.mark.parametrize("name", SETS)
 def test_explain_says_less_never_something_else(name: str, take: Take, tmp_path: Path) -> None:
     author, rules = SETS[name]
-    rng = random.Random(f"{name} {take.__name__}")
-    for others in (0, 9999):
-        rows = lines(rng, author, quiet=take is not whole)
-        check(tmp_path / str(others), take(rows, rng), rules, rng, others)
+    for seed in seeds.rounds(1):
+        rng = random.Random(f"{name} {take.__name__} {seed}")
+        for others in (0, 9999):
+            rows = lines(rng, author, quiet=take is not whole)
+            folder = tmp_path / f"{seed} {others}"
+            check(folder, take(rows, rng), rules, rng, others)
 
 
 # --- what one group alone does not tell ----------------------------------------------------------
@@ -212,6 +216,56 @@ def test_the_phase_of_checks_is_told_by_other_groups(
     mine, theirs = both(log, "g", r.RULES_2_6, tmp_path, others)
     assert mine == [said]
     assert theirs == [None if out_of_phase else r.CAUSE_EXPIRED]
+
+
+@pytest.mark.parametrize("others", [0, 9])
+def test_the_generation_that_ends_a_static_members_old_topics_is_kept(
+    others: int, tmp_path: Path
+) -> None:
+    """Was a later date: the members that explain has seen last are the same, but the topics of a
+    static member that is back count from the next generation on (KIP-345)."""
+    log = Log()
+    log.classic(T0, [["t1"]], cst=T0, static=True)
+    log.classic(T0 + 150_000, [["t2"]], cst=T0, static=True)
+    log.commit(T0 + 160_000, cts=T0 + 160_000)
+    for generation in (2, 3):
+        at_ms = T0 + 140_000 + generation * 30_000
+        log.classic(at_ms, [["t2"]], cst=at_ms, generation=generation, static=True)
+    log.forget(T0 + 235_000)
+    name, rules = tmp_path / "__consumer_offsets-0", ((0, r.RULES_4_1),)
+    write(name, log.entries, 0, random.Random(1))
+    said = explained(next(name.glob("*.log")).read_bytes(), "g", rules, 0, others)
+    assert not list(contradictions(said, analyzed(tmp_path, rules)["g"]))
+    assert [row[4:6] for row in said] == [(r.CAUSE_EXPIRED, T0 + 220_000)]
+
+
+@pytest.mark.parametrize(
+    ("pause_ms", "is_whole", "said"),
+    [
+        (0, True, r.CAUSE_CONVERTED),
+        (0, False, r.CAUSE_CONVERTED),
+        (1, True, r.CAUSE_EXPLICIT),
+        (1, False, None),
+    ],
+)
+@pytest.mark.parametrize("is_downgrade", [False, True])
+def test_only_one_write_tells_that_a_group_was_converted(
+    is_downgrade: bool, pause_ms: int, is_whole: bool, said: str | None, tmp_path: Path
+) -> None:
+    """Was "converted" in a compacted log, whenever the group came back as one of another type: the
+    records of that write may be superseded by those, or the group was deleted between."""
+    log = Log()
+    log.commit(T0, "t2", cts=T0)
+    log.commit(T0, cts=T0)
+    log.commit(T0, "t2", cts=T0)
+    log.end_group(T0 + 5_000, 3 if is_downgrade else 2)
+    if is_downgrade:
+        log.classic(T0 + 5_000 + pause_ms, [["t1"]], cst=T0)
+    else:
+        log.member(T0 + 5_000 + pause_ms, "m", ["t1"])
+    log.entries[:] = log.entries[not is_whole :]
+    mine, theirs = both(log, "g", r.RULES_4_1, tmp_path, 9)
+    assert mine == theirs == [said]
 
 
 def test_a_retention_that_was_raised_is_no_deletion(tmp_path: Path) -> None:

@@ -225,7 +225,12 @@ class Life:
             self._append(group, number, None, member_id=name)
 
     def _end(self, group: str, type_: str) -> None:
-        numbers = {"classic": (2,), "consumer": (6, 4, 3), "streams": (20, 17), "share": (12, 11)}
+        numbers = {
+            "classic": (2,),
+            "consumer": (6, 4, 3),
+            "streams": (20, 17, 23),
+            "share": (12, 11),
+        }
         for number in numbers[type_]:
             self._append(group, number, None)
 

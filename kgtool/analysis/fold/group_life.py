@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kgtool.records.types import GROUP_TYPES
 from kgtool.retention import rules as retention
-from kgtool.retention.groups import TYPE_OF_RECORD, Group, GroupDetail
+from kgtool.retention.groups import Group, GroupDetail
 from kgtool.retention.rules import RuleSet
 
 LOAD = -1
@@ -50,10 +49,6 @@ class GroupState(NamedTuple):
     """The date that all offsets shared, ..."""
     dated_until_ms: int | None = None
     """... and until when."""
-    converted_from: int | None = None
-    """Log offset of the tombstone of the same group with another type, ..."""
-    converted_at_once: bool | None = None
-    """... and whether this one begins in the same write."""
     members: int = 0
     until_load: frozenset[str] = frozenset()
     """Those of ``topics`` that a load would end."""
@@ -68,25 +63,19 @@ class GroupLife(Group):
         self.judged_since_ms: int | None = None
         self.released: dict[str, int] = {}
         self.dated: tuple[int | None, int | None] = (None, None)
-        self.ended: tuple[str, int, int] | None = None
-        """Type, log offset and time of the tombstone of a group that does not exist now."""
         self.last: tuple[Any, ...] | None = None
-        self.converted: tuple[int | None, bool | None] = (None, None)
 
     def apply(self, event: GroupEvent) -> GroupState | None:
         """Apply an event; return the new state, or None if nothing that decides has changed."""
         before = (self.known, self.type, self.state)
         kept_whole, empty_since = self._keeps_whole(), self._empty_since()
         subscribed = self._subscribed()
-        self.converted = (None, None)
         if event.key_type is None:
             self.commit()
         elif event.key_type == LOAD:
             self.load()
         else:
-            self._own_record(event, event.key_type)
-        if self.known:
-            self.ended = None
+            self.apply_record(event.key_type, event.detail, tombstone=event.tombstone)
         now = event.timestamp_ms
         if before != (self.known, self.type, self.state):
             # A group that a commit created has been empty from the start.
@@ -94,16 +83,6 @@ class GroupLife(Group):
         self._release(kept_whole, subscribed, now)
         self._redate(empty_since, now)
         return self._row(event)
-
-    def _own_record(self, event: GroupEvent, key_type: int) -> None:
-        known, group_type = self.known, TYPE_OF_RECORD[key_type]
-        self.apply_record(key_type, event.detail, tombstone=event.tombstone)
-        if not known and self.known and self.ended is not None and self.ended[0] != group_type:
-            # All records of one write have one timestamp.
-            _, log_offset, at = self.ended
-            self.converted = (log_offset, at == event.timestamp_ms)
-        if event.tombstone and key_type in GROUP_TYPES and self.reads(group_type):
-            self.ended = (group_type, event.log_offset, event.timestamp_ms)
 
     def _keeps_whole(self) -> bool:
         return retention.keeps_whole(self.rules, self.snapshot())
@@ -151,7 +130,6 @@ class GroupLife(Group):
             self.topics,
             self.judged_since_ms,
             *self.dated,
-            *self.converted,
             self.member_count,
             self.until_load,
         )

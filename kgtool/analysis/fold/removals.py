@@ -151,7 +151,7 @@ def _with_causes(folded: FoldedLog, found: Removals) -> Removals:
     group, had = states.groups.at(state), any_of(write, offsets)
     by_check = rc.may_go(rules, group, left=left, pending=pending > 0, had=had)
     of_known = np.where(by_check, GROUP_EMPTY, EXPLICIT)
-    converted = of_group & _converted(folded, found, left)
+    converted = _converted(folded, found)
     cause[of_group] = np.where(converted, CONVERTED, np.where(group.known, of_known, -1))[of_group]
     expires_before = expires
     removed = Removed(
@@ -286,17 +286,14 @@ def _mark_changes(group: Ints, folded: FoldedLog) -> Ints:
     return changes
 
 
-def _converted(folded: FoldedLog, found: Removals, left: Ints) -> Bools:
-    """Whether the group continues as one of another type."""
-    states = folded.states
-    onward, at_once = states.ints("converted_from")[:-1], states.ints("converted_at_once")[:-1]
-    rows = np.flatnonzero(onward != NONE)
-    if not rows.size:
-        return np.zeros(len(found.group), dtype=np.bool_)
-    order = rows[np.lexsort((onward[rows], states.group[rows]))]
-    place = as_of(states.group[order], onward[order], found.group, found.position, before=False)
-    hit = (place >= 0) & (onward[order][place] == found.position)
-    # In a compacted log the rest of that write may be missing, because it was superseded; a group
-    # that leaves offsets behind was not removed by a check.
-    later = (left > 0) & (not folded.log.is_complete)
-    return hit & ((at_once[order][place] == 1) | later)
+def _converted(folded: FoldedLog, found: Removals) -> Bools:
+    """Which groups the same write makes ones of another type (``retention.writes``)."""
+    own = folded.log.group_records
+    ends, hit = ends_group(own), np.zeros(len(own.group), dtype=np.bool_)
+    if ends.any() and folded.plan.rules.new_coordinator:
+        kinds, write = rc.TYPE_OF_RECORD[own.key_type], codes(own.group, own.at_ms)
+        for kind in np.unique(kinds[~own.tombstone]):
+            some = (kinds == kind) & ~own.tombstone
+            last = extreme(int(write.max()) + 1, write[some], own.log_offset[some])[write]
+            hit |= ends & (kinds != kind) & (last > own.log_offset)
+    return found.of_group & np.isin(found.position, own.log_offset[hit])

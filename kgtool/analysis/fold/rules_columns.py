@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, plus
 from kgtool.retention import rules as r
+from kgtool.retention.groups import TYPE_OF_RECORD as TYPE_OF
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet
 
 TYPES = (r.TYPE_CLASSIC, r.TYPE_CONSUMER, r.TYPE_SHARE, r.TYPE_STREAMS)
@@ -25,6 +26,8 @@ STATES = (
     r.STATE_DEAD,
 )
 TYPE = {name: code for code, name in enumerate(TYPES)}
+TYPE_OF_RECORD = np.array([TYPE.get(TYPE_OF.get(each, ""), -1) for each in range(max(TYPE_OF) + 1)])
+"""The type of the groups that have own records of that type; -1: none."""
 STATE = {name: code for code, name in enumerate(STATES)}
 RULE = {name: code for code, name in enumerate(r.RULES)}
 SIMPLE, CONSUMER, OTHER = 0, 1, 2

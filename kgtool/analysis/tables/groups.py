@@ -15,7 +15,6 @@ from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.tables.live import LiveOffsets, topic_counts
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
-from kgtool.retention.groups import TYPE_OF_RECORD
 
 _DEAD = rc.STATE[r.STATE_DEAD]
 
@@ -130,7 +129,7 @@ def _type_of_tombstone(folded: FoldedLog) -> Ints:
     rows = np.flatnonzero(ends)
     rows = rows[np.argsort(own.log_offset[rows], kind="stable")]
     found = np.full(folded.log.size, -1, dtype=np.int64)
-    found[own.group[rows]] = [rc.TYPE[TYPE_OF_RECORD[each]] for each in own.key_type[rows].tolist()]
+    found[own.group[rows]] = rc.TYPE_OF_RECORD[own.key_type[rows]]
     return found
 
 

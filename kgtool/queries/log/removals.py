@@ -36,6 +36,7 @@ OTHERS = 20_000
 """So many records of other groups are kept: what was removed with theirs tells of checks."""
 Judge = tuple[RuleSet | RulePhases, int, int]
 """Rules, retention and check interval (ms)."""
+Topics = frozenset[str] | None
 _IRRELEVANT = (4, 6, 7, 8, 9, 12, 13, 14, 15, 20, 21, 22)
 """Record types, like assignments, on which no expiry depends."""
 
@@ -167,7 +168,9 @@ class GroupRecords:
         self._until_ms = until_ms
         self._kept: dict[int, Entry] = {}
         self._newest: dict[bytes, int] = {}
-        self._last_snapshots: dict[bytes, GroupSnapshot | None] = {}
+        self._last_snapshots: dict[bytes, tuple[GroupSnapshot | None, Topics]] = {}
+        self._generations: dict[bytes, tuple[int, Topics]] = {}
+        """The last generation of each group, and the topics that it began with."""
         self._producers: set[int] = set()
         self._next = -1
         self._repeated: dict[bytes, int] = {}
@@ -363,18 +366,23 @@ class GroupRecords:
     def _drop_repeated(self, offset: int, name: bytes) -> None:
         record = self._kept[offset].record
         assert isinstance(record, Record)
-        snapshot = None
+        snapshot, first = None, None
         if record.value is not None:
             snapshot = classic_snapshot(record.value)._replace(generation=0)
             if record.value.members:
                 snapshot = snapshot._replace(state_since_ms=None)
-        repeats = snapshot is not None and snapshot == self._last_snapshots.get(name)
+            generation, topics = record.value.generation, snapshot.subscribed_topics
+            before, first = self._generations.get(name, (None, None))
+            # The new topics of a static member that is back count from the next generation on.
+            first = first if generation == before else topics
+            self._generations[name] = generation, first
+        repeats = snapshot is not None and (snapshot, first) == self._last_snapshots.get(name)
         if repeats and self._repeated.get(name, offset) not in {offset, *self._loads}:
             del self._kept[self._repeated[name]]
         self._repeated.pop(name, None)
         if repeats:
             self._repeated[name] = offset
-        self._last_snapshots[name] = snapshot
+        self._last_snapshots[name] = snapshot, first
 
 
 def _text(text: str) -> bytes:
