@@ -33,7 +33,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli.run import Result, call
-from tests.support import clients
+from tests.support import brokers, clients
 
 pytestmark = pytest.mark.broker
 
@@ -120,6 +120,12 @@ class World:
 
 def mcp(service: Service, name: str, **given: Any) -> Any:
     return anyio.run(lambda: service.call(name, given))
+
+
+@pytest.fixture(scope="module")
+def kafka(warm: Callable[[Sandbox], Sandbox]) -> Sandbox:
+    """A broker of its own: a dozen doors read the whole log, which all tests share elsewhere."""
+    return warm(brokers.shared_broker("4.3.1", name="doors"))
 
 
 @pytest.fixture
