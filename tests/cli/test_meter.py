@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kgtool.cli.output import progress
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.progress import BAR, BYTES, Meter, bar, progress_words
+from kgtool.cli.output.progress import BAR, BYTES, Connecting, Meter, bar, progress_words
+from kgtool.net.session import Session
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli import run
 from tests.cli.pseudo import Terminal, screen
@@ -45,6 +48,31 @@ def test_it_is_never_still_for_long(tty: Tty) -> None:
     counted = Meter(output, "Looking", unit="requests", count=lambda: 7)
     counted._began -= 65
     assert counted.text(80, ascii_only=True) == "Looking: 7 requests, 0.1/s, 1m 5s"
+
+
+def test_a_cluster_that_does_not_answer_is_named_while_it_is_waited_for() -> None:
+    """Was: nothing on the screen until the error."""
+    argv = run.command_line("list", "-b", "127.0.0.1:1,127.0.0.1:2")
+    with Terminal(argv, columns=60) as terminal:
+        assert terminal.read_all() == 4
+        assert "Connecting to 127.0.0.1:1,127.0.0.1:2: 1s" in terminal.output
+        assert terminal.screen[0].startswith("Error: None of the 2 bootstrap addresses")
+
+
+def test_once_there_is_an_answer_or_another_line_none_tells_of_connecting(tty: Tty) -> None:
+    output = Output(stdout=io.StringIO(), stderr=tty)
+    servers = ((f"broker-{n}.example.com", 9092) for n in range(9))
+    session = SimpleNamespace(cluster_id=None, settings=SimpleNamespace(bootstrap=tuple(servers)))
+    with Connecting(output, cast(Session, session)) as connecting:
+        until(lambda: "Connecting to broker-0" in tty.getvalue())
+        assert len(connecting.text(40, ascii_only=False) or "") == 40
+        with Meter(output, "Looking") as inner:
+            assert screen(tty.getvalue(), 80, 1) == [""]
+            inner.draw("Looking: 1s")
+            assert connecting.text(80, ascii_only=False) is None
+        until(lambda: screen(tty.getvalue(), 80, 1)[0].startswith("Connecting"))
+        session.cluster_id = "abc"
+        until(lambda: screen(tty.getvalue(), 80, 1) == [""])
 
 
 def test_the_bar_has_colours_where_there_are_any() -> None:

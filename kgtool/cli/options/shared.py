@@ -6,7 +6,8 @@ Both sets are accepted before the command too: ``kgtool --bootstrap-server b:909
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -251,12 +252,20 @@ def make_settings(required: bool, address: str | None = None, profile: str | Non
 
 def open_session(settings: Settings, **options: bool) -> Session:
     """Return a session, not yet connected; imports ``net`` only now."""
-    from kgtool.cli.options.unknown_names import UnknownNames
     from kgtool.net.session import Session
 
     session = Session(settings, **options)
-    session.around = UnknownNames(session, get_output())
+    session.around = _around(session, get_output())
     return session
+
+
+@contextmanager
+def _around(session: Session, output: Output) -> Iterator[None]:
+    from kgtool.cli.options.unknown_names import UnknownNames
+    from kgtool.cli.output.progress import Connecting
+
+    with Connecting(output, session), UnknownNames(session, output):
+        yield
 
 
 def no_cluster() -> UsageError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgtool.cli.output import terminal
 from kgtool.columns import duration
-from kgtool.text import size
+from kgtool.text import addresses, size
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,6 +60,8 @@ class ProgressLine:
 
     def __enter__(self) -> Self:
         self._before, self._output.before_writing = self._output.before_writing, self._make_way
+        if self._before is not None:
+            self._before(False)  # one line at a time: an outer one makes way
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
             with suppress(OSError, ValueError):  # no file
                 self._handle = os.dup(self._stream.fileno())
@@ -182,6 +184,26 @@ class Meter(ProgressLine):
             return f"{self._what}: {words}{clock}"[:columns]
         colored = self._output.has_color
         return fitted(f"{self._what} ", part, words, columns, ascii_only, colored=colored)
+
+
+class Connecting(ProgressLine):
+    """``Connecting to b1:9092: 2s``, until a broker has answered or another line is drawn."""
+
+    def __init__(self, output: Output, session: Session) -> None:
+        super().__init__(output)
+        self._session, self._began = session, time.monotonic()
+
+    def text(self, columns: int, ascii_only: bool) -> str | None:
+        """Return the addresses and how long they have been tried."""
+        if self._session.cluster_id is not None:
+            self.close()
+        is_alone = self._output.before_writing == self._make_way
+        if self._stop.is_set() or not is_alone:
+            return None
+        seconds = f": {duration(int(time.monotonic() - self._began) * 1000)}"
+        where = f"Connecting to {addresses(self._session.settings.bootstrap)}"
+        mark = terminal.mark_for(self._stream)
+        return terminal.shorten(where, columns - len(seconds), mark) + seconds
 
 
 def looking(output: Output, session: Session, what: str = "Looking") -> Meter:
