@@ -16,8 +16,10 @@ from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.discover import find_inputs
 from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis, TableOptions
+from tests.analysis.test_lives import write as write_entries
 from tests.analysis.test_unknown import SETS, Line, Rest, differences, lines, superseded
 from tests.analysis.writer import segment
+from tests.retention.logs import Log
 
 
 def write(folder: Path, rows: list[Line], cuts: list[int], *, without: int | None = None) -> None:
@@ -106,3 +108,27 @@ def test_copies_of_a_partition_fill_each_others_holes(tmp_path: Path) -> None:
     write(tmp_path / "a", rest, cuts, without=1)
     write(tmp_path / "b", rest, cuts)
     assert analyzed(tmp_path, "4.1", rows[-1].at_ms + 1000).holes == {}
+
+
+@pytest.mark.parametrize(
+    ("is_whole", "has_own", "said"),
+    [(True, False, "Empty"), (False, False, None), (True, True, "Dead"), (False, True, "Dead")],
+)
+def test_a_group_whose_commits_are_superseded_may_be_there(
+    is_whole: bool, has_own: bool, said: str | None, tmp_path: Path
+) -> None:
+    """Was Dead: a group that a commit made stays when its offsets are deleted (OffsetDelete), and
+    what the cleaner has left of it are their tombstones."""
+    log = Log()
+    log.commit(1_000, group="other")
+    log.commit(2_000)
+    log.commit(3_000, group="other")
+    log.forget(4_000)
+    if has_own:
+        log.end_group(4_000)
+    folder = tmp_path / "__consumer_offsets-0"
+    rest = log.entries if is_whole else log.entries[:1] + log.entries[2:]
+    write_entries(folder, rest, 0, random.Random(1))
+    rows = analyzed(folder, "4.1", 9_000).rows("groups")
+    states = {row["group"]: row["group_state"] for row in rows}
+    assert states == {"g": said, "other": "Empty"}

@@ -136,6 +136,20 @@ class Unknown:
         return np.asarray(states.groups.known[states.latest] & (generation != NONE), dtype=np.bool_)
 
     @cached_property
+    def _bereft(self) -> Bools:
+        """Groups of which tombstones of offsets are last, where commits may be superseded.
+
+        A commit makes a group without a record of its own. When its offsets are deleted, it stays
+        until a check writes its tombstone (``GroupCoordinatorShard.cleanupGroupMetadata``).
+        """
+        log, own, size = self._log, self._log.group_records, self._log.size
+        if log.is_complete or not self._rules.new_coordinator:
+            return np.zeros(size, dtype=np.bool_)
+        offset = extreme(size, log.keys.group[log.offsets.key], log.offsets.log_offset)
+        last = extreme(size, own.group, own.log_offset)
+        return np.asarray((offset > last) & ~self._states.groups.known[self._states.latest])
+
+    @cached_property
     def _untold(self) -> Bools:
         """Groups whose state now no record tells."""
         size, missing = self._log.size, self._missing
@@ -148,7 +162,7 @@ class Unknown:
             ended = np.zeros(size, dtype=np.bool_)
             ended[own.group[ends_group(own)]] = True
             untold |= ended & ~self.has_own
-        return untold | ((self._told == MAX) & ~self._partly) | self._misplaced
+        return untold | ((self._told == MAX) & ~self._partly) | self._bereft | self._misplaced
 
     @cached_property
     def listed(self) -> dict[int, Listed]:
