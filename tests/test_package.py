@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.sandbox.paths import locked
-from tests.support import brokers
+from tests.support import brokers, clients
 from tests.support.dockerfile import Stage, build
 from tools import dist
 
@@ -152,6 +152,14 @@ def test_the_requirements_have_hashes_and_no_address(built: Built) -> None:
     assert len(pinned) > 8 and all("==" in one and "--hash=sha256:" in one for one in pinned)
 
 
+@pytest.fixture
+def group(bootstrap: str, new_topic: Any) -> str:
+    """A group that a list has, whether or not other tests have made some."""
+    name = clients.unique("listed")
+    clients.commit(bootstrap, name, {(new_topic(), 0): 1})
+    return name
+
+
 INSTALLS = {
     "sdist": [["{sdist}"]],
     "hashed": [["--require-hashes", "-r", "{folder}/requirements.txt"], ["--no-deps", "{wheel}"]],
@@ -160,7 +168,9 @@ INSTALLS = {
 
 
 @pytest.mark.parametrize("how", INSTALLS)
-def test_an_empty_environment_lists(built: Built, tmp_path: Path, bootstrap: str, how: str) -> None:
+def test_an_empty_environment_lists(
+    built: Built, tmp_path: Path, bootstrap: str, group: str, how: str
+) -> None:
     """From the sdist, with the hashed requirements, and with the oldest dependencies that fit."""
     uv = Path(sys.executable).parent / "uv"
     ok(uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "env")
@@ -168,7 +178,7 @@ def test_an_empty_environment_lists(built: Built, tmp_path: Path, bootstrap: str
         words = [word.format(**built._asdict()) for word in argv]
         ok(uv, "pip", "install", "--quiet", "--python", tmp_path / "env/bin/python", *words)
     done = bare(tmp_path / "env/bin", "list", "--bootstrap-server", bootstrap)
-    assert (done.returncode, done.stderr) == (0, ""), done
+    assert (done.returncode, done.stderr) == (0, "") and group in done.stdout, done
     assert bare(tmp_path / "env/bin", "completion", "bash").stdout.startswith("#")
 
 
@@ -225,10 +235,10 @@ def image(built: Built, tmp_path_factory: pytest.TempPathFactory, jre: Path) -> 
     return make
 
 
-def test_the_slim_image_lists(image: Any, bootstrap: str) -> None:
+def test_the_slim_image_lists(image: Any, bootstrap: str, group: str) -> None:
     slim = image("slim")
     done = slim.start("list", "--bootstrap-server", bootstrap, lent=SITE, PYTHONPATH="/opt/lent")
-    assert (done.returncode, done.stderr) == (0, ""), done
+    assert (done.returncode, done.stderr) == (0, "") and group in done.stdout, done
     assert slim.run("id", "-u").stdout.strip() == "65532"
     # The journal's volume is there, and its user may write to it.
     assert slim.run("/bin/sh", "-c", "touch $KGTOOL_JOURNAL_DIR/x && echo ok").stdout == "ok\n"

@@ -166,7 +166,7 @@ def test_a_bad_item_is_named_with_its_line(tmp_path: Path, bad: dict[str, Any], 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "line 1: not JSON"),
+        ("", "is not a kgtool plan: it is empty"),
         ('{"kgtool_plan": 1,\n "items": [\n{"a": 1}\n{"b": 2}\n]}', "line 4: not JSON"),
         ("[]", "is not a kgtool plan"),
         ('{"kgtool_backup": 1}\n{"group": "a"}\n', "is not a kgtool plan"),
