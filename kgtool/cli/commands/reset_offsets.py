@@ -333,7 +333,7 @@ class _ResetRun(ChangeRun[GroupReset]):
     def report(self, wave: list[GroupReset]) -> None:
         """Report the outcome of a wave; the table of Kafka's tool comes at the end."""
         output = self.output
-        reset_report.put(output, wave)
+        reset_report.put(output, wave, self.reset.strategy)
         if self.reset.export:
             lines = reset_report.csv(wave, not self.reset.has_one_group, sys.stdout.isatty())
             output.text(lines, end="")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kgtool.changes.reset.rows import leaderless, not_there
+from kgtool.changes.reset.rows import NoCommittedOffset, leaderless, not_there
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import error_object, is_unknown_name, sentence, together
@@ -174,9 +174,9 @@ def _some(lines: list[str]) -> list[str]:
 # After the change
 
 
-def put(output: Output, resets: Sequence[GroupReset]) -> None:
+def put(output: Output, resets: Sequence[GroupReset], strategy: Strategy) -> None:
     """Put out the rows, and on stderr each reason of failures once, with its partitions."""
-    for line in _some(_failures(output, resets)):
+    for line in _some(_failures(output, resets, strategy)):
         output.note(line)
     for reset in resets:
         for row in reset.rows:
@@ -197,10 +197,10 @@ def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
         output.failed(row.error, row=fields, quiet=True)
 
 
-def _failures(output: Output, resets: Sequence[GroupReset]) -> list[str]:
+def _failures(output: Output, resets: Sequence[GroupReset], strategy: Strategy) -> list[str]:
     whole = [output.sentence(reset.error) for reset in resets if reset.error is not None]
     rows = [row for reset in resets if reset.error is None for row in reset.rows]
-    if not output.is_kafka_form:
+    if strategy.kind == "shift-by" and not output.is_kafka_form:
         rows = list(map(_in_own_words, rows))
     by_kind = grouped((_kind(row), row) for row in rows if row.error is not None)
     return [*whole, *(line for alike in by_kind.values() for line in _failure(output, alike))]
@@ -212,7 +212,7 @@ _NOTHING_TO_SHIFT = "There is no committed offset to shift."
 def _in_own_words(row: ResetRow) -> ResetRow:
     """Return a row with a message that is the same for all partitions that failed so."""
     error = row.error
-    if error is None or not error.message.startswith("Cannot shift "):
+    if error is None or error.name != NoCommittedOffset.name:
         return row
     return row._replace(error=error._replace(message=_NOTHING_TO_SHIFT))
 
