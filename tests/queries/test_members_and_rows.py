@@ -19,7 +19,7 @@ from kgtool.protocol.api import consumer_group_describe, describe_groups
 from kgtool.protocol.plan import encode
 from kgtool.queries.groups.decode import classic_group, consumer_group
 from kgtool.queries.offsets.describe import _Group
-from kgtool.queries.offsets.lag import LogEnds, offset_row
+from kgtool.queries.offsets.lag import Age, LogEnds, offset_row
 from kgtool.records.subscription import ConsumerProtocolSubscription, OwnedPartitions, encode_topics
 
 OWNED = OwnedPartitions(topic="t", partitions=[0])
@@ -106,7 +106,7 @@ def test_readable(
     value = CommittedOffset(committed, None, "")
     row = offset_row("g", TopicPartition("t", 0), value, ends, None, None)
     assert (row.lag, row.readable) == (lag, readable)
-    marker = offset_row("g", TopicPartition("t", 0), value, ends, None, None, None, True)
+    marker = offset_row("g", TopicPartition("t", 0), value, ends, None, None, Age(None, True, None))
     assert marker.readable == (None if readable is None else 0), "only markers are left"
 
 

@@ -72,8 +72,10 @@ class Presenter:
             self.output.note(note)
         if not (self.view.kafka_form or group.records or group.errors or self.view.topics):
             self._note_without_rows(group)
-        marked = [row for row in group.shown if getattr(row, "has_only_markers", False)]
-        for row in marked if not self.view.kafka_form else ():
+        marked = () if self.view.kafka_form else group.shown
+        for row in marked:
+            if not getattr(row, "has_only_markers", False):
+                continue
             place = escape(f"{row.topic}:{row.partition}")
             self.output.note(f"Only transaction markers are left to read in {place}.")
         if self._has_no_rows(group):
@@ -103,9 +105,9 @@ class Presenter:
                 rows = sorted(rows, key=lambda row: (row["topic"], row["partition"]))
             show_table(self.output, self.view.text_columns(rows), rows, "\n")
         elif self.view.name == "offsets":
-            table = [row for row in group.shown if not _is_only_pending(row)]
+            pending = [row for row in group.shown if row.is_pending and _is_only_pending(row)]
+            table = [row for row in group.shown if row not in pending] if pending else group.shown
             self.output.text(kafka_tables.offsets(table, self.view.verbose), end="")
-            pending = [row for row in group.shown if _is_only_pending(row)]
             if pending:
                 names = ", ".join(f"{row.topic}-{row.partition}" for row in pending)
                 note = f"Note: group {group.description.group} has only a pending transaction for"

@@ -73,20 +73,20 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False) -> str:
     """Return one group's ``--describe --offsets``; empty where there is no row."""
     if not rows:
         return ""
-    groups, topics = [row.group for row in rows], [row.topic for row in rows]
-    members, hosts = [row.member_id for row in rows], [row.host for row in rows]
-    epochs = [("LEADER-EPOCH", [row.leader_epoch for row in rows], 15)] if verbose else []
+    # All of a column at once: there may be a million rows.
+    values = dict(zip(OffsetRow._fields, zip(*rows, strict=True), strict=True))
+    epochs = [("LEADER-EPOCH", values["leader_epoch"], 15)] if verbose else []
     return "\n" + table(
-        ("GROUP", groups, longest(groups)),
-        ("TOPIC", topics, longest(topics)),
-        ("PARTITION", [row.partition for row in rows], 10),
+        ("GROUP", values["group"], longest(values["group"])),
+        ("TOPIC", values["topic"], longest(values["topic"])),
+        ("PARTITION", values["partition"], 10),
         *epochs,
-        ("CURRENT-OFFSET", [row.current_offset for row in rows], 15),
-        ("LOG-END-OFFSET", [row.log_end_offset for row in rows], 15),
-        ("LAG", [row.lag for row in rows], 15),
-        ("CONSUMER-ID", members, longest(members)),
-        ("HOST", hosts, longest(hosts)),
-        ("CLIENT-ID", [row.client_id for row in rows], 0),
+        ("CURRENT-OFFSET", values["current_offset"], 15),
+        ("LOG-END-OFFSET", values["log_end_offset"], 15),
+        ("LAG", values["lag"], 15),
+        ("CONSUMER-ID", values["member_id"], longest(values["member_id"])),
+        ("HOST", values["host"], longest(values["host"])),
+        ("CLIENT-ID", values["client_id"], 0),
     )
 
 

@@ -13,7 +13,7 @@ from kgtool.protocol import codes
 from kgtool.queries.groups.describe import describe_groups, is_subscribed
 from kgtool.queries.groups.listings import mark_unlisted
 from kgtool.queries.offsets.fetch import AdaptiveBatches, Committed, fetch_committed
-from kgtool.queries.offsets.lag import NONE_LEFT, LogEnds, lag, offset_row, status
+from kgtool.queries.offsets.lag import NO_AGE, NONE_LEFT, Age, LogEnds, lag, offset_row, status
 from kgtool.queries.offsets.list_offsets import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 
 if TYPE_CHECKING:
@@ -273,30 +273,26 @@ class _Group:
     def finish(
         self, ends: Ends, times: Times, clock: Clock | None, retentions: Retentions
     ) -> GroupOffsets:
-        positions = self.positions(ends) if times else {}
-        ages: dict[TopicPartition, int] = {}
-        lost: dict[TopicPartition, int] = {}
+        ages: dict[TopicPartition, Age] = {}
         unreadable: dict[str, ItemError] = {}  # one error a topic: it is a matter of its ACL
-        for partition, position in positions.items():
+        for partition, position in self.positions(ends).items() if times else ():
             written = times.get(position)
             if written == NONE_LEFT:
-                ages[partition] = NONE_LEFT
+                ages[partition] = Age(None, True, None)
             elif isinstance(written, int) and clock is not None:
-                ages[partition] = max(clock() - written, 0)  # a producer's clock may be ahead
                 retention_ms = retentions.get(partition.topic)
-                if retention_ms is not None:
-                    lost[partition] = written + retention_ms
+                lost_at_ms = None if retention_ms is None else written + retention_ms
+                # A producer's clock may be ahead.
+                ages[partition] = Age(max(clock() - written, 0), False, lost_at_ms)
             elif isinstance(written, KgError):
                 error = ItemError.of(written, Target(self.name, partition.topic))
                 unreadable.setdefault(partition.topic, error)
-        rows = list(self._rows(ends, ages, lost))
+        rows = list(self._rows(ends, ages))
         errors = [row.error for row in rows if row.error is not None]
         errors = [*([] if self._error is None else [self._error]), *errors, *unreadable.values()]
         return GroupOffsets(self._description, rows, errors)
 
-    def _rows(
-        self, ends: Ends, ages: Mapping[TopicPartition, int], lost: Mapping[TopicPartition, int]
-    ) -> Iterator[OffsetRow]:
+    def _rows(self, ends: Ends, ages: Mapping[TopicPartition, Age]) -> Iterator[OffsetRow]:
         name, committed, subscribed = self.name, self._committed, self._subscribed
         for partition, member in self._order:
             topic = partition.topic
@@ -310,9 +306,7 @@ class _Group:
                 ends[partition],
                 member,
                 subscribed[topic],
-                None if ages.get(partition) == NONE_LEFT else ages.get(partition),
-                ages.get(partition) == NONE_LEFT,
-                lost.get(partition),
+                ages.get(partition, NO_AGE) if ages else NO_AGE,
             )
             yield row if row.error is None else self._with_reason(row, partition, row.error)
 

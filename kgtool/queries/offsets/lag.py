@@ -65,6 +65,19 @@ _FAILURES: dict[int | None, str] = {
     codes.GROUP_AUTHORIZATION_FAILED: "denied",
 }
 
+
+class Age(NamedTuple):
+    """How long the first unread record has waited, and when its topic's retention takes it."""
+
+    lag_ms: int | None
+    has_only_markers: bool
+    """Whether no record is left to read, only what a transaction has written."""
+    lost_at_ms: int | None
+
+
+NO_AGE = Age(None, False, None)
+"""It was not asked for, or nothing is left to read."""
+
 _new = tuple.__new__
 _NO_COMMIT = CommittedOffset(None, None, None)
 _NO_MEMBER = (None, None, None)
@@ -77,9 +90,7 @@ def offset_row(
     ends: LogEnds,
     member: Member | None,
     subscribed: bool | None,
-    lag_ms: int | None = None,
-    has_only_markers: bool = False,
-    lost_at_ms: int | None = None,
+    age: Age = NO_AGE,
 ) -> OffsetRow:
     """Return one row of ``describe --offsets``.
 
@@ -127,11 +138,11 @@ def offset_row(
             client_id,
             subscribed,
             says,
-            lag_ms,
+            age.lag_ms,
             error,
             stable,
             is_pending,
-            has_only_markers,
-            lost_at_ms,
+            age.has_only_markers,
+            age.lost_at_ms,
         ),
     )
