@@ -7,13 +7,16 @@ doors (commands, Kafka's form, GroupAdmin, mcp, cleanup, undo, restore) times al
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from kgtool import GroupAdmin, TopicPartition
@@ -32,8 +35,9 @@ from kgtool.protocol.api import offset_commit
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.sandbox.cluster import Sandbox
-from tests.cli.run import Result, call
+from tests.cli.run import HANGS_S, Result, call
 from tests.support import brokers, clients
+from tests.support.warm_kgtool import may_be_warm, run_warm
 
 pytestmark = pytest.mark.broker
 
@@ -115,7 +119,18 @@ class World:
         """What ``kgtool mcp`` serves, without its stdin."""
         words = [f"--bootstrap-server={self.bootstrap}"]
         rules = lambda: policy_rules(self.cluster_id, None)  # noqa: E731
-        return Service(words, self.cluster_id, lambda: rights(rules(), self.cluster_id))
+        return WarmService(words, self.cluster_id, lambda: rights(rules(), self.cluster_id))
+
+
+class WarmService(Service):
+    """Each call is a process of its own here too, but none that imports all for itself."""
+
+    async def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        argv = (*words, "--output=json", *self._connection)
+        environ = dict(os.environ)
+        assert may_be_warm(environ)
+        done = await anyio.to_thread.run_sync(run_warm, argv, environ, HANGS_S)
+        return subprocess.CompletedProcess(argv, done.status, done.out, done.err)
 
 
 def mcp(service: Service, name: str, **given: Any) -> Any:
