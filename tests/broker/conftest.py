@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Sandbox
+from tests.broker import retention_story
 from tests.cli.run import Result, call
 
 Kgtool = Callable[..., Result]
@@ -21,6 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith("tests/broker/"):
             item.add_marker(pytest.mark.broker)
     items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What takes minutes in which there is nothing to do begins before the first test."""
+    is_asked = any("story" in getattr(item, "fixturenames", ()) for item in session.items)
+    if is_asked and not session.config.option.collectonly:
+        retention_story.begin()
 
 
 @pytest.fixture(params=["4.3.1", "3.9.1"])

@@ -38,6 +38,8 @@ from tests.support.doctor import FIXED, only_row, rows_of
 
 HOUR_MS = 3_600_000
 KEPT_HOURS = 60
+LONGEST_MS = 30_000
+"""The least that ``kafka-transactions.sh forceTerminateTransaction`` can do with."""
 PARTITIONS = 4
 TENANT = "tenant-0b9f6a3e-8f0c-4a8e-9d3b-0f6f1f7f2a11"
 LIVING = "console-consumer-7"
@@ -144,8 +146,7 @@ def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         "offsets.retention.minutes": str(60 * KEPT_HOURS),
         # What a client of old could leave behind: a transaction that hangs.
         "transaction.partition.verification.enable": "false",
-        # And the least that ``kafka-transactions.sh forceTerminateTransaction`` can do with.
-        "transaction.max.timeout.ms": "30000",
+        "transaction.max.timeout.ms": str(LONGEST_MS),
         # A coordinator that is late: it does not end what is open for longer than its timeout.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(HOUR_MS),
     }
@@ -221,6 +222,11 @@ class Past(NamedTuple):
             assert applied.status == 0, applied.err
 
 
+def hang_at_once(monkeypatch: pytest.MonkeyPatch, longest_ms: int) -> None:
+    """The longest timeout and half a minute more are nothing to a person, and much to a test."""
+    monkeypatch.setattr(transactions, "SLACK_MS", -1 - longest_ms)
+
+
 @pytest.fixture
 def past(
     past_cluster: Sandbox,
@@ -230,13 +236,11 @@ def past(
 ) -> Past:
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     monkeypatch.chdir(tmp_path)
-    # Half a minute more than a timeout is nothing to a person, and much to a test.
-    monkeypatch.setattr(transactions, "SLACK_MS", 0)
+    hang_at_once(monkeypatch, LONGEST_MS)
     return Past(past_cluster, lambda *argv: call(capsys, *argv))
 
 
 def test_a_broker_with_a_past(past: Past) -> None:
-    time.sleep(1.1)
     result = past.doctor("--exclude", "nightly-*")
     assert (result.status, result.err) == (5, "")
     found = {(row["finding"], row["group"], row["topic"]): row for row in rows_of(result)}
@@ -512,7 +516,6 @@ def test_one_abort_leaves_the_others_alone(past: Past) -> None:
     first, second = clients.unique("a"), clients.unique("b")
     second = same_partition(second, first)
     apps = [open_transaction(past.bootstrap, f"{g}-app", g, "held") for g in (first, second)]
-    time.sleep(1.1)
     (row,) = past.found("pending-transaction", "--group", second)
     past.type(row)
     clients.wait_for(
@@ -576,7 +579,7 @@ def test_a_transaction_on_a_broker_that_lists_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before 3.0: only its age tells; Kafka's tool of today ends it."""
-    monkeypatch.setattr(transactions, "SLACK_MS", 0)
+    hang_at_once(monkeypatch, 1000)
     config = {"transaction.max.timeout.ms": "1000"}
     with Sandbox.start("unlisted", root=tmp_path, version="2.8.2", config=config) as cluster:
         ready.wait_for_coordinators(cluster.state)
@@ -584,7 +587,6 @@ def test_a_transaction_on_a_broker_that_lists_none(
         clients.produce(at, clients.create_topic(at, "orders"), 10)
         clients.commit(at, "billing", {("orders", 0): 5})
         hang(at, "billing", "orders")
-        time.sleep(2)
         look = ("doctor", "--group", "billing", "-o", "json", "--bootstrap-server", at)
         row = only_row(call(capsys, *look), "pending-transaction")
         assert (row["severity"], "before 3.0" in row["message"]) == ("warning", True)
@@ -596,7 +598,6 @@ def test_a_transaction_on_a_broker_that_lists_none(
         as_before_2_8(monkeypatch)
         for producer, way in ((4712, "fix"), (4713, "instead")):
             hang(at, "billing", "orders", producer)
-            time.sleep(2)
             row = only_row(call(capsys, *look), "pending-transaction")
             line = row["fix"] if way == "fix" else row["evidence"]["instead"]
             program, *words = shlex.split(line)

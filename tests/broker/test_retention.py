@@ -10,12 +10,11 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from kgtool import GroupAdmin
 from kgtool.changes.journal.kept import Memory
@@ -29,12 +28,12 @@ from kgtool.model import CommittedOffset
 from kgtool.model import TopicPartition as At
 from kgtool.net.loop import Loop
 from kgtool.net.session import Session
-from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Sandbox
+from tests.broker import retention_story
 from tests.broker.conftest import Kgtool
-from tests.broker.live_world import CONFIG, RETENTION_MS
+from tests.broker.live_world import RETENTION_MS
+from tests.broker.retention_story import Story
 from tests.cli.run import Result, command_line
-from tests.cli.run import kgtool as process
 from tests.support import brokers, clients
 from tests.support.offsets import first_commits
 
@@ -306,81 +305,11 @@ def test_one_listing_and_one_look_whatever_the_number_of_groups(
 # Longer: a minute's retention, and a cron job
 
 
-class Story(NamedTuple):
-    """What the runs said, and the offsets that were there, by seconds since the beginning."""
-
-    runs: list[Result]
-    offsets: dict[str, list[tuple[float, dict[tuple[str, int], int]]]]
-    late: Result
-    after_late: Result
-    recovered: Result
-    last: dict[tuple[str, int], int]
-
-
-RULES = """
-[[groups]]
-match = "long-*"
-retention = "never"
-
-[[groups]]
-match = ["end-*", "busy"]
-retention = "2m"
-
-[[groups]]
-match = "empty"
-retention = "1h"
-"""
-GROUPS = ("long-1", "end-1", "empty", "plain")
-EVERY = 20
-
-
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    root = tmp_path_factory.mktemp("retention")
-    with Sandbox.start("retention-1m", version="4.3.1", config=CONFIG, root=root) as cluster:
-        ready.wait_for_coordinators(cluster.state)
-        yield _live(cluster.bootstrap, root)
+def story() -> Story:
+    return retention_story.told()
 
 
-def _live(bootstrap: str, root: Path) -> Story:
-    file = root / "retention.toml"
-    file.write_text(RULES)
-    for name in ("read", "other"):
-        clients.create_topic(bootstrap, name, 2)
-        clients.produce(bootstrap, name, 5)
-        clients.produce(bootstrap, name, 5, partition=1)
-    member = clients.join(bootstrap, "empty", ["read"])
-    member.commit(offsets=[TopicPartition("read", 0, 3)], asynchronous=False)
-    member.close()
-    for group in ("long-1", "end-1", "plain", "busy"):
-        clients.commit(bootstrap, group, {("read", 0): 2, ("read", 1): 1}, metadata="note")
-    busy = clients.join(bootstrap, "busy", ["other"])
-    began = time.monotonic()
-    seen: dict[str, list[tuple[float, Any]]] = {group: [] for group in GROUPS}
-    runs = []
-
-    def run(*argv: str) -> Result:
-        where = ("-b", bootstrap, "-o", "json")
-        return process(*argv, *where, env={"KGTOOL_JOURNAL_DIR": str(root / "journal")})
-
-    def apply() -> Result:
-        return run("retention", "apply", str(file), "--yes", "--join")
-
-    while time.monotonic() - began < 3.5 * RETENTION_MS / 1000:
-        due = began + (len(runs) + 1) * EVERY
-        time.sleep(max(due - time.monotonic(), 0))
-        runs.append(apply())
-        for group in GROUPS:
-            offsets = clients.committed(bootstrap, group)
-            seen[group].append((time.monotonic() - began, offsets))
-    busy.close()
-    time.sleep(1.3 * RETENTION_MS / 1000)
-    late, after = apply(), apply()
-    recovered = run("recover", "long-1", "--yes")
-    return Story(runs, seen, late, after, recovered, clients.committed(bootstrap, "long-1"))
-
-
-@pytest.mark.starts_first
 def test_a_longer_one_outlives_the_broker_s(story: Story) -> None:
     values = {("read", 0): 2, ("read", 1): 1}
     assert [offsets for _, offsets in story.offsets["long-1"]] == [values] * len(story.runs)
@@ -389,7 +318,6 @@ def test_a_longer_one_outlives_the_broker_s(story: Story) -> None:
     assert story.offsets["plain"][-1][1] == {}
 
 
-@pytest.mark.starts_first
 def test_an_end_is_an_end(story: Story) -> None:
     """Two minutes after the commit it is not kept any more; a minute later it is gone."""
     there = [at for at, offsets in story.offsets["end-1"] if offsets]
@@ -397,7 +325,6 @@ def test_an_end_is_an_end(story: Story) -> None:
     assert story.offsets["end-1"][-1][1] == {}
 
 
-@pytest.mark.starts_first
 def test_a_group_with_members_is_refused_with_the_reason(story: Story) -> None:
     told = [error for run in story.runs for error in run.json["errors"]]
     mine = [error for error in told if error["target"]["group"] == "busy"]
@@ -406,12 +333,10 @@ def test_a_group_with_members_is_refused_with_the_reason(story: Story) -> None:
     assert {run.status for run in story.runs} >= {3}
 
 
-@pytest.mark.starts_first
 def test_it_says_how_often_to_run(story: Story) -> None:
     assert "at least every 30s" in story.runs[0].err
 
 
-@pytest.mark.starts_first
 def test_a_late_run_names_what_it_has_lost_once(story: Story) -> None:
     lost = [row for row in story.late.json["results"] if row["status"] == "lost"]
     mine = {(row["group"], row["partition"]) for row in lost}
