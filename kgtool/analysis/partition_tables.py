@@ -64,19 +64,22 @@ def _tables(folded: FoldedLog) -> Tables:
     yield "homes", homes.table(folded.log.groups, *place, folded.misplaced)
     if options.plan:
         yield "cleanup", cleanup.items(folded, live_table, found.group)
+    late = overdue.due(folded, live_table)
+    del live_table
+    release()
     removals_table = removals.table(folded, explained)
     yield "removals", removals_table
     yield "removal_counts", totals.removal_counts(removals_table)
     yield "early_removals", removals.early_removals(folded, explained)
     yield "removal_moments", removals.moments(folded, explained)
-    overdue_table = overdue.table(folded, live_table)
+    overdue_table = overdue.table(folded, late)
     yield "overdue", overdue_table
     yield "overdue_counts", totals.overdue_counts(folded.partition, overdue_table)
     groups_table = groups.table(folded, found, explained)
     yield "groups", groups_table
     yield "family_names", totals.family_names(groups_table)
     yield "family_sizes", totals.family_sizes(groups_table)
-    del live_table, removals_table, overdue_table, groups_table, found
+    del removals_table, late, overdue_table, groups_table, found
     changes = metrics.offset_changes(folded)
     yield "growth", totals.growth_steps(changes, end_ms)
     if options.bucket_ms is not None:

@@ -74,6 +74,16 @@ def stacked(parts: Iterable[Iterable[NDArray[Any]]]) -> list[Any]:
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
+def lean(column: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers; one of them in memory where all are equal, as in most columns of most logs.
+
+    It can't be written to then.
+    """
+    if len(column) < 2 or column[0] != column[-1] or (column != column[0]).any():
+        return column
+    return np.broadcast_to(column[0], len(column))
+
+
 SLAB = 1 << 17
 """Rows that are processed at once where keys are independent of each other."""
 

@@ -21,6 +21,7 @@ from kgtool.analysis.fold.arrays import (
     codes,
     encode_texts,
     ints,
+    lean,
 )
 from kgtool.analysis.fold.group_life import LOAD, GroupEvent
 from kgtool.records.types import GROUP_METADATA, GROUP_TYPES
@@ -163,7 +164,7 @@ class Log:
         )
 
     def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[OffsetRecords, OffsetKeys]:
-        numbers = {name: ints(rows.pop(name)) for name in _NUMBERS}
+        numbers = {name: lean(ints(rows.pop(name))) for name in _NUMBERS}
         flags = {name: bools(rows.pop(name)) for name in ("tombstone", "creates_group")}
         no = np.zeros_like(flags["tombstone"])
         successor_dropped = bools(rows.pop(SUCCESSOR_DROPPED)) if SUCCESSOR_DROPPED in rows else no
@@ -186,7 +187,7 @@ class Log:
             numbers["offset"],
             numbers["commit_timestamp_ms"],
             numbers["expire_timestamp_ms"],
-            topic_id,
+            lean(topic_id),
             numbers["bytes"],
             numbers["commits"],
             at_ms if np.array_equal(first_ms, at_ms) else first_ms,

@@ -19,6 +19,7 @@ from kgtool.analysis.fold.arrays import (
     codes,
     following,
     greatest_so_far,
+    lean,
     slabs,
     stacked,
 )
@@ -104,9 +105,8 @@ class _OffsetEvents(NamedTuple):
 
 def build_history(log: Log, rules: RuleSet) -> OffsetHistory:
     """The events of every key, by key and position."""
-    return OffsetHistory(
-        *stacked(_history(log, rules, places) for places in slabs(log.offsets.key))
-    )
+    columns = stacked(_history(log, rules, places) for places in slabs(log.offsets.key))
+    return OffsetHistory(*map(lean, columns))
 
 
 def _history(log: Log, rules: RuleSet, places: Ints) -> OffsetHistory:

@@ -9,7 +9,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, decode_texts
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, decode_texts, lean
 from kgtool.analysis.fold.folded_log import FoldedLog, Verdicts
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import slack_ms
@@ -46,7 +46,9 @@ def find_live(folded: FoldedLog) -> LiveOffsets:
     times = {"commit_ms": offsets.commit_ms[stored], "expire_ms": offsets.expire_ms[stored]}
     hidden = by_load | folded.unknown.rule(group, state, expires, held, **times)
     masked = (np.where(hidden, *each) for each in ((-1, rule), (NONE, due), (NONE, expires)))
-    return LiveOffsets(key, group, stored, state, past.pending[rows], held, Verdicts(*masked))
+    verdicts = Verdicts(*map(lean, masked))
+    pending = lean(past.pending[rows])
+    return LiveOffsets(key, lean(group), stored, lean(state), pending, lean(held), verdicts)
 
 
 def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:

@@ -18,21 +18,30 @@ from kgtool.retention import rules as r
 from kgtool.retention.doubts import grace_ms
 
 
-def table(folded: FoldedLog, live: pa.Table) -> pa.Table:
-    """Rows of ``schema.OVERDUE`` at the end of the log; ``live``: those of ``schema.LIVE``."""
+def due(folded: FoldedLog, live: pa.Table) -> pa.Table:
+    """Those rows of ``schema.LIVE`` that are overdue."""
+    return live.filter(pc.less(live["expires_at_ms"], _limit_ms(folded)))
+
+
+def table(folded: FoldedLog, offsets: pa.Table) -> pa.Table:
+    """Rows of ``schema.OVERDUE`` at the end of the log; ``offsets``: those of ``due``."""
+    plan = folded.plan
+    rows = pa.concat_tables([offsets, due(folded, _groups(folded))], promote_options="default")
+    expires = ints(rows["expires_at_ms"])
+    columns = {name: rows[name] for name in rows.column_names}
+    # null where a commit timestamp is so absurd that the difference does not fit
+    overdue = np.where(expires > -(2**62), plan.end_ms - plan.interval_ms - expires, NONE)
+    partition = np.full(len(expires), folded.partition)
+    return folded.table("overdue", {**columns, "overdue_ms": overdue, "log_partition": partition})
+
+
+def _limit_ms(folded: FoldedLog) -> int:
     plan = folded.plan
     limit = plan.end_ms - grace_ms(plan.interval_ms)
     if folded.log.moved_ms > limit:
         # A coordinator checks first an interval after it has loaded the partition.
         limit -= grace_ms(plan.interval_ms)
-    both = pa.concat_tables([live, _groups(folded)], promote_options="default")
-    rows = both.filter(pc.less(both["expires_at_ms"], limit))
-    due = ints(rows["expires_at_ms"])
-    columns = {name: rows[name] for name in rows.column_names}
-    # null where a commit timestamp is so absurd that the difference does not fit
-    overdue = np.where(due > -(2**62), plan.end_ms - plan.interval_ms - due, NONE)
-    partition = np.full(len(due), folded.partition)
-    return folded.table("overdue", {**columns, "overdue_ms": overdue, "log_partition": partition})
+    return limit
 
 
 def _groups(folded: FoldedLog) -> pa.Table:
