@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from kgtool.changes.offsets import batches
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Sandbox
+from kgtool.sandbox.paths import locked
 from tests.broker.conftest import Kgtool
 from tests.cli.run import Result
 from tests.support import brokers, clients
@@ -26,6 +28,13 @@ def small(request: pytest.FixtureRequest) -> Sandbox:
     """A broker whose batches are small, so that few offsets fill one."""
     config = {"message.max.bytes": str(BATCH), "offsets.topic.num.partitions": "1"}
     return brokers.shared_broker(request.param, name=f"small-{request.param}", config=config)
+
+
+@pytest.fixture(autouse=True)
+def alone(small: Sandbox) -> Iterator[None]:
+    """One test restarts the broker, which other workers of the tests have too."""
+    with locked(Path(os.environ[brokers.VARIABLE], f"{small.state.name}.used"), timeout=600):
+        yield
 
 
 @pytest.fixture(scope="module")
