@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ def small(request: pytest.FixtureRequest) -> Sandbox:
     return brokers.shared_broker(request.param, name=f"small-{request.param}", config=config)
 
 
-@pytest.fixture(autouse=True)
-def alone(small: Sandbox) -> Iterator[None]:
+@contextmanager
+def used(small: Sandbox) -> Iterator[None]:
     """One test restarts the broker, which other workers of the tests have too."""
     with locked(Path(os.environ[brokers.VARIABLE], f"{small.state.name}.used"), timeout=600):
         yield
@@ -39,7 +40,14 @@ def alone(small: Sandbox) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def topic(small: Sandbox) -> str:
-    return clients.create_topic(small.bootstrap, clients.unique("large"), PARTITIONS)
+    with used(small):
+        return clients.create_topic(small.bootstrap, clients.unique("large"), PARTITIONS)
+
+
+@pytest.fixture(autouse=True)
+def alone(small: Sandbox, topic: str) -> Iterator[None]:
+    with used(small):
+        yield
 
 
 @pytest.fixture
