@@ -106,7 +106,9 @@ class Presenter:
             show_table(self.output, self.view.text_columns(rows), rows, "\n")
         elif self.view.name == "offsets":
             pending = [row for row in group.shown if row.is_pending and _is_only_pending(row)]
-            table = [row for row in group.shown if row not in pending] if pending else group.shown
+            table = group.shown
+            if pending:
+                table = [row for row in table if not _is_only_pending(row)]
             self.output.text(kafka_tables.offsets(table, self.view.verbose), end="")
             if pending:
                 names = ", ".join(f"{row.topic}-{row.partition}" for row in pending)
