@@ -19,8 +19,8 @@ from tests.broker.conftest import Kgtool
 from tests.cli.run import Result
 from tests.support import brokers, clients
 
-BATCH = 10_000
-PARTITIONS = 450
+BATCH = 20_000
+PARTITIONS = 900
 """Their tombstones take more than a batch."""
 
 
@@ -57,8 +57,8 @@ def kgtool(small: Sandbox, journaled: Callable[[Sandbox], Kgtool]) -> Kgtool:
 
 def commit(cluster: Sandbox, group: str, topic: str, partitions: int) -> None:
     """Commit in requests that fit into a batch."""
-    for at in range(0, partitions, 50):
-        numbers = range(at, min(partitions, at + 50))
+    for at in range(0, partitions, 100):
+        numbers = range(at, min(partitions, at + 100))
         clients.commit(cluster.bootstrap, group, {(topic, number): 0 for number in numbers})
 
 
@@ -72,12 +72,12 @@ def test_groups_that_fit_one_by_one_only(
 ) -> None:
     groups = [clients.unique("group") for _ in range(6)]
     for group in groups:
-        commit(small, group, topic, 100)
+        commit(small, group, topic, 200)
     argv = [word for group in groups for word in ("--group", group)]
     result = kgtool("delete", *argv, "--yes")
     assert result.status == 0, result
     assert not set(groups) & clients.group_ids(small.bootstrap)
-    assert sum(line["kind"] == "offset" for line in journal(tmp_path)) == 6 * 100
+    assert sum(line["kind"] == "offset" for line in journal(tmp_path)) == 6 * 200
 
 
 def test_a_group_larger_than_a_batch(
@@ -104,7 +104,7 @@ def test_a_limit_that_is_not_told_is_found_by_halves(
     """As where the login may not describe the configs of __consumer_offsets."""
     monkeypatch.setattr(batches, "FEW_BYTES", 10**9)
     groups = [clients.unique("group") for _ in range(3)]
-    for group, partitions in zip(groups, (PARTITIONS, 100, 100), strict=True):
+    for group, partitions in zip(groups, (PARTITIONS, 200, 200), strict=True):
         commit(small, group, topic, partitions)
     argv = [word for group in groups for word in ("--group", group)]
     result = kgtool("delete", *argv, "--yes")
