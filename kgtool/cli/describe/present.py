@@ -72,12 +72,10 @@ class Presenter:
             self.output.note(note)
         if not (self.view.kafka_form or group.records or group.errors or self.view.topics):
             self._note_without_rows(group)
-        marked = () if self.view.kafka_form else group.shown
-        for row in marked:
-            if not getattr(row, "has_only_markers", False):
-                continue
-            place = escape(f"{row.topic}:{row.partition}")
-            self.output.note(f"Only transaction markers are left to read in {place}.")
+        for row in () if self.view.kafka_form else group.shown:
+            if getattr(row, "has_only_markers", False):
+                place = escape(f"{row.topic}:{row.partition}")
+                self.output.note(f"Only transaction markers are left to read in {place}.")
         if self._has_no_rows(group):
             topics = escape(", ".join(map(str, self.view.topics)))
             name = escape(group.description.group)
