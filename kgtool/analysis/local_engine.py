@@ -86,7 +86,7 @@ class LocalEngine(Engine):
             return
         with _workers(self._processes) as pool:
             with _held_back():
-                found = pool.map(partial(listed, do), work)
+                found = _submitted(pool, partial(listed, do), work)
             yield from found
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> pa.Table:
@@ -156,6 +156,17 @@ def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
         ) from None
     finally:
         threading.excepthook = hook
+
+
+def _submitted(
+    pool: ProcessPoolExecutor, do: Callable[[Any], Iterable[Any]], work: Sequence[Any]
+) -> Iterator[Iterable[Any]]:
+    """The results to come. BrokenProcessPool also where one was killed while another started."""
+    try:
+        return pool.map(do, work)
+    except (OSError, ValueError):  # the pool has closed the pipes that the other should inherit
+        pool.submit(int)
+        raise
 
 
 @contextmanager

@@ -69,3 +69,41 @@ def test_one_sentence(
     assert process.returncode == status, err
     last = err.splitlines()[-1]
     assert last.startswith(said) and "Traceback" not in err and "Exception in" not in err
+
+
+DURING = """
+import os, signal, time
+from multiprocessing import active_children, reduction
+
+dump = reduction.dump
+
+def kill_then_dump(what, file):
+    if hasattr(what, "_args"):
+        for first in active_children()[:1]:
+            first.kill()
+            until = time.monotonic() + 5
+            while not what._args[0]._reader.closed and time.monotonic() < until:
+                time.sleep(0.01)  # the pool sees that it is broken, and closes its pipes
+            {then}
+    dump(what, file)
+
+reduction.dump = kill_then_dump
+"""
+SAME_NUMBERS = 'raise ValueError("bad value(s) in fds_to_keep")'
+"""Seen once, where a new pipe had the number of one that was just closed."""
+
+
+@pytest.mark.parametrize("then", ["pass", SAME_NUMBERS], ids=["no pipes", "same numbers"])
+def test_one_is_killed_while_the_next_starts(tmp_path: Path, then: str) -> None:
+    for partition in range(4):
+        writer.segment(tmp_path, writer.commits(0, 2), partition=partition)
+    done = subprocess.run(
+        [sys.executable, "-c", DURING.format(then=then) + RUN, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(KILLED), done.stderr
+    assert "Traceback" not in done.stderr and "Exception in" not in done.stderr
