@@ -7,6 +7,7 @@ Siblings: every command that takes or makes a file; ``-``, ``/dev/stdin``, ``<(â
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -124,6 +125,20 @@ def test_a_fifo_without_a_writer(shell: Shell, line: str) -> None:
     os.mkfifo(shell.folder / "fifo")
     said = shell(f"$K {line} --timeout 300", 2)
     assert "nothing was written to it for 0.3 s" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("mkfifo it; echo none > it & $K analyze it", "it"),
+        ("echo none | $K analyze -", "stdin"),
+        ("echo none | $K analyze /dev/stdin", "stdin"),
+        ("$K analyze <(echo none)", r"\d+"),
+    ],
+)
+def test_analyze_names_the_pipe_that_it_can_t_read(shell: Shell, line: str, named: str) -> None:
+    said = shell(line, 2)
+    assert re.search(rf"/{named} is not in a known format", said), said
 
 
 def test_what_was_read_is_what_is_done(

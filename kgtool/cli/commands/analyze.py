@@ -221,7 +221,7 @@ def _place_of_pipe(path: str) -> str:
     if path != STDIN and (not Path(path).exists() or _is_plain(Path(path))):
         return path
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="kgtool-"))
-    place = Path(folder) / "stdin"
+    place = Path(folder) / ("stdin" if path == STDIN else Path(path).name)
     with hold(path).open() as file, place.open("wb") as copy:
         copyfileobj(file, copy)
     return str(place)
