@@ -52,34 +52,37 @@ def _tables(folded: FoldedLog) -> Tables:
     """``schema.TABLES``, and the small tables that the driver adds up."""
     options, end_ms = folded.plan.options, folded.plan.end_ms
     explained = explain_removals(folded)
+    release()
     found = live.find_live(folded)
-    live_table = live.table(folded, found)
-    yield "live", live_table
-    yield from totals.of_live(folded, live_table, found.group)
+    yield from totals.of_live(folded, found)
     yield "partitions", at_end.partitions(folded, found)
     yield "transactions", at_end.transactions(folded)
-    yield "orphans", at_end.orphans(folded, live_table, found)
     yield "upgrades", at_end.upgrades(folded, found)
     place = folded.partition, folded.plan.log_partitions
     yield "homes", homes.table(folded.log.groups, *place, folded.misplaced)
+    late = []
+    for some in found.parts():
+        live_table = live.table(folded, some)
+        yield "live", live_table
+        yield "orphans", at_end.orphans(folded, live_table, some)
+        late.append(overdue.due(folded, live_table))
     if options.plan:
-        yield "cleanup", cleanup.items(folded, live_table, found.group)
-    late = overdue.due(folded, live_table)
-    del live_table
+        yield "cleanup", cleanup.items(folded, live.table(folded, found), found.group)
     release()
     removals_table = removals.table(folded, explained)
     yield "removals", removals_table
     yield "removal_counts", totals.removal_counts(removals_table)
     yield "early_removals", removals.early_removals(folded, explained)
     yield "removal_moments", removals.moments(folded, explained)
-    overdue_table = overdue.table(folded, late)
+    overdue_table = overdue.table(folded, pa.concat_tables(late))
     yield "overdue", overdue_table
     yield "overdue_counts", totals.overdue_counts(folded.partition, overdue_table)
     groups_table = groups.table(folded, found, explained)
     yield "groups", groups_table
     yield "family_names", totals.family_names(groups_table)
     yield "family_sizes", totals.family_sizes(groups_table)
-    del removals_table, late, overdue_table, groups_table, found
+    del live_table, some, removals_table, late, overdue_table, groups_table, found
+    release()
     changes = metrics.offset_changes(folded)
     yield "growth", totals.growth_steps(changes, end_ms)
     if options.bucket_ms is not None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
 from kgtool.analysis.fold import arrays
-from kgtool.analysis.fold.arrays import MAX, NONE, codes, slabs
+from kgtool.analysis.fold.arrays import MAX, NONE, codes, lean, slabs, stacked
 
 FEW = np.random.default_rng(7).integers(-3, 5, 200)
 FAR = np.random.default_rng(8).choice([NONE, -1, 0, 2**40, MAX], 200)
@@ -36,3 +40,26 @@ def test_slabs_hold_keys_whole_in_log_order_and_not_much_more_than_is_worked_on_
     assert all((np.diff(places) > 0).all() for places in found)
     assert max(map(len, found)) < 50 + 40
     assert [len(places) for places in slabs(key[:50])] == [50]
+
+
+def test_a_column_of_equal_numbers_is_one_number_in_memory() -> None:
+    for same in (np.full(1000, NONE), np.ones(1000, dtype=np.bool_)):
+        found = lean(same)
+        assert (found.strides, found.tolist()) == ((0,), same.tolist())
+    for other in (np.array([5, 7, 5]), np.arange(3), np.zeros(1), np.zeros(0)):
+        assert lean(other) is other
+
+
+def test_columns_of_parts_go_as_the_whole_ones_come() -> None:
+    alive: list[Any] = []
+
+    def parts() -> Iterator[list[Any]]:
+        for _ in range(3):
+            columns = [np.arange(4), np.arange(4)]
+            alive.extend(map(weakref.ref, columns))
+            yield columns
+
+    found = stacked(parts())
+    assert next(found).tolist() == [*range(4)] * 3
+    assert [ref() is None for ref in alive] == [True, False] * 3
+    assert next(found).tolist() == [*range(4)] * 3

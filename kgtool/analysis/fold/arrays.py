@@ -69,9 +69,11 @@ class Runs:
         return np.where(inside, after, none)
 
 
-def stacked(parts: Iterable[Iterable[NDArray[Any]]]) -> list[Any]:
-    """The concatenated columns of these parts."""
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+def stacked(parts: Iterable[Iterable[NDArray[Any]]]) -> Iterator[Any]:
+    """The concatenated columns of these parts, which go as theirs come."""
+    columns = list(map(list, zip(*parts, strict=True)))
+    while columns:
+        yield np.concatenate(columns.pop(0))
 
 
 def lean(column: NDArray[Any]) -> NDArray[Any]:
@@ -86,6 +88,11 @@ def lean(column: NDArray[Any]) -> NDArray[Any]:
 
 SLAB = 1 << 17
 """Rows that are processed at once where keys are independent of each other."""
+
+
+def pieces(rows: int) -> Iterator[slice]:
+    """The places of SLAB rows at a time, in order; of no rows once."""
+    return (slice(at, at + SLAB) for at in range(0, max(rows, 1), SLAB))
 
 
 def slabs(key: Ints) -> Iterator[Ints]:

@@ -99,9 +99,11 @@ def drop_unneeded(
         found.append(_drop_of_range(kept.tables(number), plan, calm))
         release()
     whole = pa.concat_tables(found)
-    del found
-    whole = whole.take(pa.array(np.argsort(ints(whole["log_offset"]), kind="stable")))
-    return marks.with_texts(whole)
+    order = pa.array(np.argsort(ints(whole["log_offset"]), kind="stable"))
+    names, columns = whole.column_names, whole.columns
+    del found, whole
+    sorted_columns = [columns.pop(0).take(order) for _ in names]  # never all of them twice
+    return marks.with_texts(pa.table(sorted_columns, names))
 
 
 def _together(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

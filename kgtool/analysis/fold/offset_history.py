@@ -105,8 +105,8 @@ class _OffsetEvents(NamedTuple):
 
 def build_history(log: Log, rules: RuleSet) -> OffsetHistory:
     """The events of every key, by key and position."""
-    columns = stacked(_history(log, rules, places) for places in slabs(log.offsets.key))
-    return OffsetHistory(*map(lean, columns))
+    parts = (_history(log, rules, places) for places in slabs(log.offsets.key))
+    return OffsetHistory(*map(lean, stacked(parts)))
 
 
 def _history(log: Log, rules: RuleSet, places: Ints) -> OffsetHistory:

@@ -36,10 +36,10 @@ def table(folded: FoldedLog, found: LiveOffsets, removals: Removals) -> Any:
         bool(missing & missing_data.TIMES),
         missing_data.TIMES | missing_data.COMMIT_TIMES,
     )
-    due = np.where(found.verdicts.expires_ms == NONE, MAX, found.verdicts.expires_ms)
+    due = np.where(found.expires_ms == NONE, MAX, found.expires_ms)
     next_ms = extreme(size, found.group, due, least=True)
     # One that can't be told may be the next.
-    next_ms[found.group[found.verdicts.rule == -1]] = NONE
+    next_ms[found.group[found.rule == -1]] = NONE
     hidden = np.full(size, NONE)
     columns = {
         "group": log.groups,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import missing_data, schema
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, decode_texts, lean
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, decode_texts, lean, pieces, stacked
 from kgtool.analysis.fold.folded_log import FoldedLog, Verdicts
 from kgtool.retention import rules as r
 from kgtool.retention.doubts import slack_ms
@@ -28,27 +29,42 @@ class LiveOffsets(NamedTuple):
     pending: Bools
     held: Bools
     """Whether a member is known to subscribe to the topic."""
-    verdicts: Verdicts
-    """-1 and NONE where they can't be told."""
+    rule: Ints
+    """As in ``Verdicts``; -1 where it can't be told."""
+    expires_ms: Ints
+    """As in ``Verdicts``; NONE where it can't be told."""
+
+    def only(self, which: Ints | slice) -> LiveOffsets:
+        """Those at these places."""
+        return LiveOffsets(*(column[which] for column in self))
+
+    def parts(self) -> Iterator[LiveOffsets]:
+        """The same, some at a time: a group of millions has tables of hundreds of MB."""
+        return map(self.only, pieces(len(self.key)))
 
 
 def find_live(folded: FoldedLog) -> LiveOffsets:
     """The committed offsets at the end of the log, by key."""
     past = folded.history
     rows = np.flatnonzero(past.is_last & ~past.tombstone & (past.stored >= 0))
+    parts = (_live_at(folded, rows[some]) for some in pieces(len(rows)))
+    return LiveOffsets(*map(lean, stacked(parts)))
+
+
+def _live_at(folded: FoldedLog, rows: Ints) -> LiveOffsets:
+    """Those at these rows of the history."""
+    past = folded.history
     key, stored = past.key[rows], past.stored[rows]
     group = folded.log.keys.group[key]
     state = folded.states.latest[group]
     held = folded.states.topic_protection(state, folded.log.keys.topic[key]).subscribed
     told, by_load = _told(folded, rows, state)
-    rule, due, expires = told
+    rule, _, expires = told
     offsets = folded.log.offsets
     times = {"commit_ms": offsets.commit_ms[stored], "expire_ms": offsets.expire_ms[stored]}
     hidden = by_load | folded.unknown.rule(group, state, expires, held, **times)
-    masked = (np.where(hidden, *each) for each in ((-1, rule), (NONE, due), (NONE, expires)))
-    verdicts = Verdicts(*map(lean, masked))
-    pending = lean(past.pending[rows])
-    return LiveOffsets(key, lean(group), stored, lean(state), pending, lean(held), verdicts)
+    shown = np.where(hidden, -1, rule), np.where(hidden, NONE, expires)
+    return LiveOffsets(key, group, stored, state, past.pending[rows], held, *shown)
 
 
 def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:
@@ -92,8 +108,8 @@ def table(folded: FoldedLog, found: LiveOffsets) -> pa.Table:
         "state_since_ms": since,
         "subscribed": pa.array(subscribed == rc.YES, mask=subscribed == rc.UNKNOWN),
         "pending_transaction": pa.array(found.pending, mask=unknown.pending(found.pending)),
-        "rule": decode_texts(found.verdicts.rule, r.RULES),
-        "expires_at_ms": found.verdicts.expires_ms,
+        "rule": decode_texts(found.rule, r.RULES),
+        "expires_at_ms": found.expires_ms,
         "log_partition": np.full(len(stored), folded.partition),
         "bytes": offsets.bytes[stored],
     }

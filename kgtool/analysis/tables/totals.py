@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, extreme, ints, sum_rows
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, arrow_ints, extreme, ints, sum_rows
 from kgtool.analysis.fold.folded_log import FoldedLog
+from kgtool.analysis.tables.live import LiveOffsets, table
 
 DAY_MS = 86_400_000
 TOP = 10
@@ -38,12 +39,11 @@ def family_names(groups: pa.Table) -> pa.Table:
     return found.rename_columns(["family", "count", "name"])
 
 
-def of_live(folded: FoldedLog, live: pa.Table, group: Ints) -> Iterator[tuple[str, pa.Table]]:
-    """The small tables of the rows of ``schema.LIVE``, which are of these groups."""
+def of_live(folded: FoldedLog, found: LiveOffsets) -> Iterator[tuple[str, pa.Table]]:
+    """The small tables of the committed offsets at the end of the log."""
     as_of_ms, days = folded.plan.end_ms, folded.plan.options.days
-    due = ints(live["expires_at_ms"])
-    ruled = ~np.asarray(live["rule"].is_null().to_numpy(), dtype=np.bool_)
-    dated = due != NONE
+    group, due = found.group, found.expires_ms
+    ruled, dated = found.rule >= 0, due != NONE
     number, first, code = np.unique(group, return_index=True, return_inverse=True)
     soon = dated & (due <= as_of_ms + 7 * DAY_MS)
     conditions: dict[str, Bools] = {
@@ -57,12 +57,13 @@ def of_live(folded: FoldedLog, live: pa.Table, group: Ints) -> Iterator[tuple[st
     counts = {"groups": np.ones_like(number)}
     for name, which in conditions.items():
         counts[name] = np.bincount(code[which], minlength=len(number))
-    kind = {name: live[name].take(pa.array(first)) for name in ("group_type", "group_state")}
+    firsts = table(folded, found.only(first))
+    kind = {name: firsts[name] for name in ("group_type", "group_state")}
     yield "group_kinds", sum_rows(pa.table({**kind, **counts}), list(kind))
     next_ms = extreme(len(number), code[soon], due[soon], least=True)
     of_group = {
         "family": folded.families.take(pa.array(number)),
-        "name": live["group"].take(pa.array(first)),
+        "name": firsts["group"],
         **counts,
         "next_expiry_ms": arrow_ints(next_ms),
     }
