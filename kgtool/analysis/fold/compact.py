@@ -102,7 +102,10 @@ def drop_unneeded(
     order = pa.array(np.argsort(ints(whole["log_offset"]), kind="stable"))
     names, columns = whole.column_names, whole.columns
     del found, whole
-    sorted_columns = [columns.pop(0).take(order) for _ in names]  # never all of them twice
+    sorted_columns = []
+    while columns:  # never all of them twice
+        sorted_columns.append(columns.pop(0).take(order))
+        release()
     return marks.with_texts(pa.table(sorted_columns, names))
 
 

@@ -98,18 +98,20 @@ class SparkEngine(Engine):
             for number, size in zip(*columns, strict=True):
                 self._sizes[number] += size or 0
         self._tasks = min(_tasks(sum(self._sizes.values())), len(self._sizes) or 1)
+        self._is_placed = self._tasks == len(self._sizes) and hasattr(blobs, "repartitionById")
         return tables
 
     def fold(self, plan: FoldPlan) -> None:
         """Build the tables of every log partition."""
         blobs = self._blobs
         blobs = self._by_partition(blobs) if self._tasks > 1 else blobs.coalesce(1)
-        ordered = blobs.sortWithinPartitions("partition")
+        if not self._is_placed:  # else a task has one log partition, maybe of gigabytes
+            blobs = blobs.sortWithinPartitions("partition")
         for earlier in self._kept[1:]:
             earlier.unpersist()
         del self._kept[1:]
         self._small.clear()
-        tables = ordered.mapInArrow(partial(fold_rows, plan=plan), BLOBS)
+        tables = blobs.mapInArrow(partial(fold_rows, plan=plan), BLOBS)
         self._tables = self._keep(tables)
         small = self._tables.where(~F.col("kind").isin(*_LARGE))
         for row in small.collect():

@@ -245,6 +245,8 @@ def settings(master: str, *, sql: bool = True) -> dict[str, str]:
         # Times in tables are integers; nothing may depend on the machine's time zone.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A row is a blob of up to 8 MB: by default, 64 MB of them are copied three times.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "4m",
         # Blobs are compressed already.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
