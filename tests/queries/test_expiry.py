@@ -114,6 +114,20 @@ def test_a_group_that_lost_its_protection_just_now_was_not_due_before() -> None:
     assert answer == Expiry(T - 3 * R, T - 700, "commit", None)
 
 
+@pytest.mark.parametrize("deleted", [(17, 23), (23, 17)])
+def test_offsets_of_a_deleted_streams_group_are_due_once_a_commit_makes_it_again(
+    deleted: tuple[int, ...],
+) -> None:
+    """Was: due when the group was deleted, where its topology's tombstone came last."""
+    log = RawLog()
+    log.commit(T - 5 * R, "t1")
+    for number in deleted:
+        log.append(T - 3 * R, number, 0, None)
+    log.commit(T - 2000, "t2")
+    answer = one(FakeBroker(log), described("g", r.GroupSnapshot("classic", "Empty")))
+    assert answer == Expiry(T - 5 * R, T - 2000, "commit", None)
+
+
 def test_a_regular_expression_is_looked_up_in_the_log() -> None:
     log = RawLog()
     log.append(

@@ -126,19 +126,23 @@ class GroupLog:
                 self._ended.discard(group)
                 self._changed[group] = record.timestamp_ms
             return
-        # The group's own records are written when a member joins, leaves or changes.
-        self._touched[group] = max(record.timestamp_ms, self._touched.get(group, 0))
-        if number in _PROTECTING_TYPES or (number in GROUP_TYPES and raw.value is None):
-            self._changed[group] = record.timestamp_ms
-            if raw.value is None and number in GROUP_TYPES:
-                self._ended.add(group)
-            else:
-                self._ended.discard(group)
-            if number == GROUP_METADATA:
-                self._metadata[group] = raw
-                self._take_metadata(group, raw)
-            elif number == REGULAR_EXPRESSION:
-                self._regexes[key] = raw
+        self._take_of_group(group, number, raw)
+
+    def _take_of_group(self, group: str, number: int, raw: _Raw) -> None:
+        """Take one of the group's own records: when a member joins, leaves or changes."""
+        self._touched[group] = max(raw.written_ms, self._touched.get(group, 0))
+        if number not in _PROTECTING_TYPES and (number not in GROUP_TYPES or raw.value is not None):
+            return
+        self._changed[group] = raw.written_ms
+        if raw.value is not None:
+            self._ended.discard(group)
+        elif number in GROUP_TYPES:  # others' tombstones come with it, in any order
+            self._ended.add(group)
+        if number == GROUP_METADATA:
+            self._metadata[group] = raw
+            self._take_metadata(group, raw)
+        elif number == REGULAR_EXPRESSION:
+            self._regexes[raw.key] = raw
 
     def _load(self) -> None:
         """Apply that a coordinator has loaded the partition, as a new leader epoch shows."""
