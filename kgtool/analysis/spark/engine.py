@@ -98,15 +98,11 @@ class SparkEngine(Engine):
             for number, size in zip(*columns, strict=True):
                 self._sizes[number] += size or 0
         self._tasks = min(_tasks(sum(self._sizes.values())), len(self._sizes) or 1)
-        self._is_placed = self._tasks == len(self._sizes) and hasattr(blobs, "repartitionById")
         return tables
 
     def fold(self, plan: FoldPlan) -> None:
         """Build the tables of every log partition."""
-        blobs = self._blobs
-        blobs = self._by_partition(blobs) if self._tasks > 1 else blobs.coalesce(1)
-        if not self._is_placed:  # else a task has one log partition, maybe of gigabytes
-            blobs = blobs.sortWithinPartitions("partition")
+        blobs = self._by_partition(self._blobs)
         for earlier in self._kept[1:]:
             earlier.unpersist()
         del self._kept[1:]
@@ -122,12 +118,18 @@ class SparkEngine(Engine):
         self._kept.pop(0).unpersist()
 
     def _by_partition(self, blobs: DataFrame) -> DataFrame:
-        """The blobs with each log partition in one task; the first tasks have the largest ones."""
-        if not hasattr(blobs, "repartitionById"):  # Spark 4.0
-            return blobs.repartition(self._tasks, "partition")
-        largest_first = sorted(self._sizes, key=lambda number: -self._sizes[number])
-        places = ",".join(f"{number},{place}" for place, number in enumerate(largest_first))
-        return blobs.repartitionById(self._tasks, F.expr(f"map({places})[partition]"))
+        """The blobs with each log partition's together; the first tasks have the largest ones."""
+        is_alone = self._tasks == len(self._sizes)
+        if self._tasks == 1:
+            blobs = blobs.coalesce(1)
+        elif hasattr(blobs, "repartitionById"):
+            largest_first = sorted(self._sizes, key=lambda number: -self._sizes[number])
+            places = ",".join(f"{number},{place}" for place, number in enumerate(largest_first))
+            blobs = blobs.repartitionById(self._tasks, F.expr(f"map({places})[partition]"))
+        else:  # Spark 4.0
+            blobs, is_alone = blobs.repartition(self._tasks, "partition"), False
+        # One that is alone in its task may have gigabytes, which a sort would hold.
+        return blobs if is_alone else blobs.sortWithinPartitions("partition")
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> pa.Table:
         """A small table, whole, or the rows of some topics."""
