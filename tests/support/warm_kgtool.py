@@ -182,7 +182,7 @@ def _waited(job: Any) -> float:
     try:
         return int(Path(job["err"] + ".waited").read_text().split()[1]) / 1e9
     except OSError:
-        return 0.0  # it was killed
+        return 0.0  # it was killed, or ended itself
 
 
 def _work(job: Any, main: Callable[[], int]) -> None:
@@ -225,7 +225,10 @@ def _work(job: Any, main: Callable[[], int]) -> None:
             for child in _copiers:
                 os.waitpid(child, 0)
         else:
-            waited.write_text(Path("/proc/self/schedstat").read_text())
+            # Whole or not at all: the timer of completions ends the process at any moment.
+            written = waited.with_suffix(".new")
+            written.write_text(Path("/proc/self/schedstat").read_text())
+            written.rename(waited)
         os._exit(status)
 
 
