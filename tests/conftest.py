@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seeds.seed())
     schemas.install()
+    brokers.draw_own_ports()
     if "PYTEST_XDIST_WORKER" not in os.environ:
         record.register(config)
         config.pluginmanager.register(seeds)

@@ -96,6 +96,7 @@ def play() -> None:
     """The process."""
     folder = _folder()
     threading.Thread(target=_end_with, args=(folder,), daemon=True).start()
+    brokers.draw_own_ports(brokers.SHARES - 1)
     config, root = CONFIG, folder.parent
     with Sandbox.start("retention-1m", version="4.3.1", config=config, root=root) as cluster:
         ready.wait_for_coordinators(cluster.state)

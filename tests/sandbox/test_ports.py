@@ -8,6 +8,7 @@ import pytest
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import broker
+from tests.support import brokers
 
 
 def test_a_port_is_given_once_though_nobody_listens_yet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +30,14 @@ def test_a_port_that_somebody_listens_on_is_not_given(monkeypatch: pytest.Monkey
             SandboxError, match=f"fewer than 1 free ports between {port} and {port}"
         ):
             broker.free_ports(1, range(port, port + 1))
+
+
+def test_workers_draw_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "_given", set())
+    monkeypatch.setattr(broker.free_ports, "__defaults__", broker.free_ports.__defaults__)
+    drawn: list[set[int]] = []
+    for worker in range(brokers.SHARES):
+        brokers.draw_own_ports(worker)
+        drawn.append(set(broker.free_ports(200)))
+        broker._given.clear()
+    assert len(set.union(*drawn)) == 200 * brokers.SHARES

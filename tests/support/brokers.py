@@ -13,12 +13,29 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kgtool.sandbox import ready
+from kgtool.sandbox import broker, ready
 from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 
 VARIABLE = "KGTOOL_TEST_BROKERS"
 PREFIX = "kgtool-tests-"
+
+
+SHARES = 16
+"""For so many processes at once; further workers share."""
+
+
+def draw_own_ports(share: int | None = None) -> None:
+    """Have this process draw the ports of its brokers from a share of its own.
+
+    A port looks free until its broker binds it, seconds later, and while it restarts: with three
+    workers, one run of a hundred or two drew a port that another one was about to listen on.
+
+    :param share: default: of this worker.
+    """
+    if share is None:
+        share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    broker.free_ports.__defaults__ = (broker.PORTS[share % SHARES :: SHARES],)
 
 
 def open_root() -> Path:
