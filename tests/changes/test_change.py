@@ -26,6 +26,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
         self.end: float | None = None
+        self.extended = 0.0
         self.then: Callable[[], object] = list
 
     def sleep(self, seconds: float) -> None:
@@ -33,6 +34,10 @@ class Clock:
         if self.end is not None and self.now >= self.end:
             self.end = None
             self.then()
+
+    def extend(self, seconds: float) -> None:
+        """As a loop does: the command gets more time."""
+        self.extended += seconds
 
 
 @pytest.fixture
@@ -45,9 +50,7 @@ def changing(
 ) -> tuple[Change, list[str]]:
     """A change of a cluster without a broker, and what it says."""
     settings = SimpleNamespace(timeout_ms=5000, context=None, bootstrap=[("b", 9092)])
-    session: Any = SimpleNamespace(
-        cluster_id="c1", settings=settings, loop=SimpleNamespace(extend=lambda _: None)
-    )
+    session: Any = SimpleNamespace(cluster_id="c1", settings=settings, loop=clock)
     said: list[str] = []
     timer = Timer(lambda: 1_000_000, lambda: clock.now, clock.sleep, lambda: "0001")
     return Change(session, Origin(command), folder, timer, say=said.append), said
@@ -135,6 +138,7 @@ def test_it_waits_for_another_kgtool_and_says_so_once(tmp_path: Path, clock: Clo
     assert len(said) == 1
     assert said[0].startswith("Waiting: Another kgtool")
     assert said[0].endswith("is changing group g.")
+    assert clock.extended == clock.now - 1000 >= 3, "what was waited is missing for the change"
 
 
 def test_a_short_wait_is_not_worth_a_word(tmp_path: Path, clock: Clock) -> None:

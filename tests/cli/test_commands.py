@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgtool.changes.cleanup.facts import GroupFacts, Survey
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
+from kgtool.client.ops import Operation
 from kgtool.model import (
     Broker,
     CommittedOffset,
@@ -269,6 +272,34 @@ def _emitting(found: list[GroupOffsets]) -> Callable[..., list[GroupOffsets]]:
         return found
 
     return describe_offsets
+
+
+@pytest.mark.parametrize(
+    ("readable", "status", "left"), [("ab", 0, False), ("a", 3, False), ("", 1, True)]
+)
+def test_an_older_plan_stays_where_no_group_could_be_read(
+    kgtool: Kgtool,
+    canned: Canned,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    readable: str,
+    status: int,
+    left: bool,
+) -> None:
+    """Else there is nothing to do any more, so what it says may not be done."""
+
+    def survey(_cluster: Any, groups: Sequence[str], *_: Any) -> Operation[Survey]:
+        yield from ()
+        unread = {g: None if g in readable else MISSING for g in groups}
+        return Survey([GroupFacts(_group(g, "Stable"), {}, error=e) for g, e in unread.items()], {})
+
+    canned(listing__list_groups=Listing([], []))
+    monkeypatch.setattr("kgtool.changes.cleanup.plan.survey", survey)
+    older = tmp_path / "plan.json"
+    older.write_text("{}")
+    named = ("--group", "a", "--group", "b", "--state", "Empty")
+    result = kgtool("cleanup", "plan", *named, "--out", str(older), "--overwrite")
+    assert (result.status, older.exists()) == (status, left)
 
 
 NOT_EMPTY = ItemError(
