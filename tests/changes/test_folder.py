@@ -115,6 +115,21 @@ def test_a_planted_file(
     assert not victim.exists() if way == "dangling" else victim.read_text() == "precious"
 
 
+def test_a_file_that_is_replaced_after_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it stay open: an admin of a long-lived program may try it often."""
+    path = tmp_path / "sequence"
+    path.touch()
+    path.chmod(0o666)
+    monkeypatch.setattr(folder, "check_file", lambda _path: None)
+    mine = Path("/proc/self/fd")
+    opened = len(list(mine.iterdir()))
+    with pytest.raises(NotPrivate, match="Other users may write"):
+        folder.open_private(path, os.O_RDWR)
+    assert len(list(mine.iterdir())) == opened
+
+
 def _as_link(path: Path) -> None:
     shutil.move(path, path.parent.parent / "elsewhere")
     path.symlink_to(path.parent.parent / "elsewhere")
