@@ -7,10 +7,10 @@ Every comparison is made for empty groups of the three kinds there are: classic,
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -149,7 +149,7 @@ DRY_RUNS = [
     "--topic T --to-datetime 2023-11-14T22:18:20.000",
     "--topic T:0,2 --to-datetime 2023-11-14T23:41:00.000+01:00",
     "--topic T --topic N --to-datetime 2035-11-14T22:18:20.000Z",
-    "--topic O --by-duration PT1M",
+    "--topic O --by-duration PT1H",
     "--topic O --by-duration PT0.1S",
     "--topic T --by-duration P2DT3H",
     "--topic N --to-latest",
@@ -294,18 +294,29 @@ def test_living_groups(
     assert clients.committed(world.bootstrap, name) == world.offsets()
 
 
-def test_waiting_for_a_group_to_be_empty(world: World, kg: Kg) -> None:
+def test_waiting_for_a_group_to_be_empty(
+    world: World, kg: Kg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The waiting alone takes longer than --timeout; members leave after it was seen to wait."""
+    waited_s, left = 0.0, list[Consumer]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal waited_s
+        time.sleep(seconds)
+        waited_s += seconds
+        while left and waited_s >= 2.5:
+            left.pop().close()
+
+    clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
+    monkeypatch.setattr("kgtool.cli.change.journaled.time", clock)
     for protocol in ("classic", "consumer"):
         name = clients.unique(f"leaving-{protocol}")
         _standalone(world, name, world.offsets())
-        member = clients.join(world.bootstrap, name, [world.topic], group_protocol=protocol)
-        leave = threading.Timer(1.5, member.close)
-        leave.start()
+        waited_s = 0.0
+        left.append(clients.join(world.bootstrap, name, [world.topic], group_protocol=protocol))
         argv = ["reset-offsets", "--group", name, "--topic", f"{world.topic}:0", "--to-latest"]
-        # The waiting alone takes longer than --timeout.
-        result = kg(*argv, "--execute", "--yes", "--wait-empty", "60s", "--timeout", "1400")
-        leave.join(60)
-        assert result.status == 0, result.err
+        result = kg(*argv, "--execute", "--yes", "--wait-empty", "60s", "--timeout", "2000")
+        assert (result.status, left) == (0, []), result.err
         assert f"until group {name} has no members. It has 1 member" in result.err
         assert clients.committed(world.bootstrap, name)[world.topic, 0] == 10
 
@@ -359,7 +370,8 @@ def test_files_with_unknown_partitions_do_not_hang(
 
 def test_a_new_group(world: World, kg: Kg, kafka_tool: Tool) -> None:
     """Kafka's tool makes it; ours only where --create says so (F10)."""
-    mine, theirs = clients.unique("mine"), clients.unique("them")
+    name = clients.unique("new")
+    mine, theirs = f"mine-{name}", f"them-{name}"  # of one length, which is that of a column
     argv = ["--topic", world.topic, "--to-offset", "7"]
     shown = kafka_tool("--reset-offsets", "--group", theirs, *argv, "--execute").stdout
     refused = kg("--reset-offsets", "--group", mine, *argv, "--execute")
