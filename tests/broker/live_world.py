@@ -61,7 +61,6 @@ class World:
         self._empty("kept-classic")
         if self.consumer_protocol:
             self._empty_848("kept-consumer")
-        self._explicit_retention()
         self._transactions()
         self._empty("classic-empty")
         self._live("classic-live")
@@ -78,6 +77,7 @@ class World:
         clients.commit(self.bootstrap, "standalone", {(LEFT, 0): 1})
         # An administrator's commit into an empty group: its clock is the group's all the same.
         clients.commit(self.bootstrap, "classic-empty", {(LEFT, 1): 9})
+        self._explicit_retention()  # at last: one that ends in 20 s is to be described before
 
     def close(self) -> None:
         """Stop every client without any of them taking leave of its group in good order."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +19,13 @@ from confluent_kafka.admin import (
 )
 
 from kgtool import GroupAdmin
+from kgtool.client.ops import Pause
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.offsets import rates
 from kgtool.sandbox.broker import free_ports
 from kgtool.sandbox.cluster import Sandbox
 from tests.cli.pseudo import Terminal
@@ -502,31 +502,28 @@ def test_recover_without_the_log_names_the_acl(here: Guarded, outcome: Outcome) 
         cell.says("named; done once it was allowed")
 
 
-def test_rates_without_the_log_are_of_two_looks(here: Guarded, outcome: Outcome) -> None:
+def test_rates_without_the_log_are_of_two_looks(
+    here: Guarded, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What comes is still told by ListOffsets; what is read by two looks, and it says so."""
     with outcome(TABLE, "lag --rates, without READ on the log", "outcome") as cell:
         group = here.group("DESCRIBE", offsets=False)
-        clients.commit(here.bootstrap, group, {(here.seen, 0): 0})
-        is_over = threading.Event()
+        paused = []
 
-        def read_on() -> None:
-            for offset in itertools.cycle((5, 4)):
-                if is_over.wait(0.1):
-                    return
+        def read_on(seconds: float) -> Pause:
+            for offset in (5, 4):
                 clients.commit(here.bootstrap, group, {(here.seen, 0): offset})
+            paused.append(seconds)
+            return Pause(seconds)
 
-        reader = threading.Thread(target=read_on)
-        clients.commit(here.bootstrap, group, {(here.seen, 0): 1})
-        starts = threading.Timer(3, reader.start)
-        starts.start()
+        monkeypatch.setattr(rates, "Pause", read_on)
+        for offset in (0, 1):
+            clients.commit(here.bootstrap, group, {(here.seen, 0): offset})
         result = here.run("lag", group, "--rates", "--by", "group")
-        is_over.set()
-        starts.join()
-        reader.join()
         (row,) = result.json["results"]
         assert result.status == 0
         assert row["in_per_s"] == pytest.approx(5 / 600, abs=0.001)
-        assert row["out_per_s"] in (3 / 5, 4 / 5)
+        assert (row["out_per_s"], paused) == (3 / 5, [5.0])
         assert row["stuck_since_ms"] is None
         assert f"READ on topic {LOG}" in result.err
         assert "OUT/S of 1 group is from two looks, 5 s apart" in result.err

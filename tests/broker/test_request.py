@@ -182,8 +182,9 @@ class TestRouting:
             assert refused.status == 1
             assert f"speaks {name} {low} to" in refused.err
 
-    def test_a_broker_that_is_named(self, kgtool: Kgtool) -> None:
-        assert answer(kgtool("request", "listgroups", "--broker", "1", "-o", "json"))["groups"]
+    def test_a_broker_that_is_named(self, kgtool: Kgtool, group: tuple[str, str]) -> None:
+        listed = answer(kgtool("request", "listgroups", "--broker", "1", "-o", "json"))["groups"]
+        assert group[0] in [row["groupId"] for row in listed]
         wrong = kgtool("request", "ListGroups", "--broker", "77", "-o", "json")
         assert (wrong.status, wrong.json["results"]) == (4, [])
 

@@ -19,6 +19,7 @@ import pytest
 from kgtool import GroupAdmin
 from kgtool.changes.journal.kept import Memory
 from kgtool.changes.retention.look import look
+from kgtool.cli.retention import look as retention_look
 from kgtool.client.ops import Call
 from kgtool.clock import now_ms
 from kgtool.config import settings as settings_of
@@ -108,14 +109,18 @@ def test_a_shorter_one_goes_and_undo_brings_it_back(
 
 
 def test_only_the_older_offset_goes_first(
-    cluster: Sandbox, kgtool: Kgtool, topic: str, rules: Rules
+    cluster: Sandbox, kgtool: Kgtool, topic: str, rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = clients.unique("partly")
     clients.commit(cluster.bootstrap, group, {(topic, 0): 2})
     time.sleep(3.2)
     clients.commit(cluster.bootstrap, group, {(topic, 1): 1})
     file = rules((group, "3s"))
-    done = kgtool("retention", "apply", file, "--yes", "-o", "json")
+    with GroupAdmin(cluster.bootstrap) as admin:
+        committed_ms = admin.expiry([group])[group][At(topic, 1)].committed_at_ms or 0
+    with monkeypatch.context() as patch:  # however late it looks
+        patch.setattr(retention_look, "now_ms", lambda: committed_ms + 1)
+        done = kgtool("retention", "apply", file, "--yes", "-o", "json")
     assert told(done) == {(group, 0): ("delete-offsets", "deleted")}, done
     assert clients.committed(cluster.bootstrap, group) == {(topic, 1): 1}
     time.sleep(3.2)
