@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from kgtool.client.cluster import ensure_brokers
 from kgtool.client.ops import Call, call
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError
+from kgtool.net.connection import Connection
 from kgtool.net.session import Session
 from kgtool.protocol.api import list_groups, metadata
 from kgtool.sandbox.cluster import Sandbox
@@ -40,21 +42,39 @@ def use_up(session: Session) -> Any:
     for _ in range(200):
         replies = yield [Call(broker, metadata.Request(topics=None)) for _ in range(5)]
         assert not any(isinstance(reply, KgError) for reply in replies), replies
-        if replies[-1].throttle_time_ms > 300:
+        if replies[-1].throttle_time_ms > 900:
             return replies[-1]
     raise AssertionError("the broker never throttled")
 
 
-def test_nothing_is_sent_while_the_broker_wants_quiet(bootstrap: str, throttled: str) -> None:
+def test_nothing_is_sent_while_the_broker_wants_quiet(
+    bootstrap: str, throttled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet, sent = list[tuple[float, float]](), list[float]()
+    mute, send = Connection.mute, socket.socket.send
+
+    def muted(connection: Connection, seconds: float) -> None:
+        quiet.append((time.monotonic() + seconds, seconds))
+        mute(connection, seconds)
+
+    def noted(peer: socket.socket, data: Any, *flags: int) -> int:
+        sent.append(time.monotonic())
+        return send(peer, data, *flags)
+
+    monkeypatch.setattr(Connection, "mute", muted)
+    monkeypatch.setattr(socket.socket, "send", noted)
     settings = Settings(parse_bootstrap(bootstrap), 60_000, throttled)
     with Session(settings) as session:
         last = session.run(use_up(session))
         (broker,) = session.cluster.brokers
+        until = max(until for until, _ in quiet)
+        sent.clear()
         began = time.monotonic()
         reply = session.run(call(broker, list_groups.Request()))
         waited = time.monotonic() - began
     assert not isinstance(reply, KgError)
-    assert waited >= last.throttle_time_ms / 1000 * 0.9
+    assert last.throttle_time_ms / 1000 in [seconds for _, seconds in quiet]
+    assert sent[0] >= until
     assert waited < last.throttle_time_ms / 1000 + 5
 
 
@@ -67,7 +87,7 @@ def test_a_quota_that_takes_all_the_time_is_named(
     config = tmp_path / "client.properties"
     config.write_text(f"client.id={throttled}\n")
     login = ("--bootstrap-server", bootstrap, "--command-config", str(config))
-    result = kgtool(capsys, "describe", "--all-groups", *login, "--timeout", "400")
+    result = kgtool(capsys, "describe", "--all-groups", *login, "--timeout", "800")
     assert result.status == 4, result
     assert "request quota" in result.err
 
@@ -101,7 +121,7 @@ def test_a_byte_quota_only_takes_time(
     all_of_it = ("--topic", f"{topic}:0", "--after", "19", *login)
     assert kgtool(capsys, "peek", group, *all_of_it).status == 0  # the quota is used up
     at = ("--topic", f"{topic}:1", *login, "-o", "json")
-    late = kgtool(capsys, "peek", group, *at, "--timeout", "300")
+    late = kgtool(capsys, "peek", group, *at, "--timeout", "900")
     assert late.status == 4 and "byte quota" in late.err, late
     commands = (
         ("peek", group, *at),
