@@ -26,7 +26,7 @@ from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Sandbox
 from kgtool.sandbox.paths import locked
 from tests.support import brokers, clients
-from tests.support.faulty import MAIN, SMALL, Run, kgtool
+from tests.support.faulty import SMALL, Run, kgtool
 from tests.support.outcomes import Outcome
 
 pytestmark = [
@@ -269,31 +269,54 @@ def test_a_broker_that_stays_away_is_named_within_the_timeout(settled: Three) ->
 
 
 MOVED = "leaders and coordinators moved"
+APIS = {"describe": 16, "delete": 42, "delete-offsets": 47, "reset-offsets": 8}
+"""The first request that a failure comes in the middle of."""
 
 
-def in_the_middle(
-    three: Three, argv: list[str], fail: Callable[[], Any], is_under_way: Callable[[str], bool]
-) -> Run:
-    """Run a command, and let something happen to a broker while it is under way.
+PAUSES = """
+import os, signal, socket, struct, sys
+from kgtool.cli.app.main import main
 
-    :param is_under_way: whether it is, given what it has written to stderr.
-    """
-    command = [sys.executable, "-c", MAIN, *argv, "--bootstrap-server", three.bootstrap]
+send, api = socket.socket.send, int(sys.argv.pop(1))
+
+def apis(data):
+    while len(data) >= 6:
+        length, key = struct.unpack_from(">ih", data)
+        yield key
+        data = data[4 + length:]
+
+def sent(peer, data, *flags):
+    count = send(peer, data, *flags)
+    if api in apis(bytes(data)):
+        socket.socket.send = send
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return count
+
+socket.socket.send = sent
+sys.exit(main())
+"""
+"""Stops once the first request of an API has left, until it is told to go on."""
+
+
+def in_the_middle(three: Three, argv: list[str], fail: Callable[[], Any], api: int) -> Run:
+    """Run a command, and let something happen to a broker once it has sent a request of an API."""
+    command = [sys.executable, "-c", PAUSES, str(api), *argv]
+    command += ["--bootstrap-server", three.bootstrap, "-o", "json"]
     began = time.monotonic()
     with (
-        tempfile.NamedTemporaryFile("r", encoding="utf-8") as said,
-        open(said.name, "w", encoding="utf-8") as stderr,
-        subprocess.Popen(
-            [*command, "-o", "json"], stdout=subprocess.PIPE, stderr=stderr, text=True
-        ) as process,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        ThreadPoolExecutor(1) as pool,
     ):
-        path = Path(said.name)
-        clients.wait_for(lambda: is_under_way(path.read_text()), "its middle", every=0.001)
-        assert process.poll() is None, "it still runs"
-        fail()
+        how = os.WSTOPPED | os.WNOHANG
+        clients.wait_for(lambda: os.waitid(os.P_PID, process.pid, how), "its middle")
+        failed = pool.submit(fail)
+        process.send_signal(signal.SIGCONT)
         out, _ = process.communicate(timeout=90)
         took = time.monotonic() - began
-        return Run(tuple(argv[:3]), process.returncode, out, path.read_text(), took)
+        failed.result()
+        said.seek(0)
+        return Run(tuple(argv[:3]), process.returncode, out, said.read(), took)
 
 
 @pytest.mark.parametrize(
@@ -322,8 +345,7 @@ def test_a_bulk_change_tells_exactly_what_was_done(
         argv += ["--to-offset", "9", "--execute"]
     with outcome(TABLE, command, failure) as cell:
         with failing(settled, failure) as fail:
-            journal = tmp_path / "journal"  # it is there before the first request that changes
-            done = in_the_middle(settled, argv, fail, lambda _: any(journal.glob("*.jsonl")))
+            done = in_the_middle(settled, argv, fail, APIS[command])
         settled.settle()
         _compare(done, settled.offsets(groups), command)
         if failure == MOVED:
@@ -360,10 +382,10 @@ def failing(three: Three, failure: str) -> Iterator[Callable[[], Any]]:
 def test_what_moves_while_it_is_described_is_followed(
     settled: Three, failure: str, outcome: Outcome
 ) -> None:
-    argv = ["describe", "--match", "known-*", "--timeout", "30000", "--debug"]
+    argv = ["describe", "--match", "known-*", "--timeout", "30000"]
     with outcome(TABLE, "describe, in the middle", failure) as cell:
         with failing(settled, failure) as fail:
-            done = in_the_middle(settled, argv, fail, lambda said: " ListGroups v" in said)
+            done = in_the_middle(settled, argv, fail, APIS["describe"])
         assert done.status == 0, done
         assert lags(done) == known_lags(settled)
         cell.says(f"complete after {done.seconds:.0f} s")
