@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kgtool.changes.kinds import delete_offsets
 from kgtool.changes.kinds.delete_offsets import DeleteOffsets
-from kgtool.model import TopicSpec
+from kgtool.model import GroupDescription, Member, TopicSpec
 from tests.support.reset_world import Group, Log, World
 
 
@@ -32,6 +33,34 @@ def test_groups_of_other_tools_are_left_to_them_unless_forced(
         assert "--force" in row.error.hint
     else:
         assert row.old.offset == 4
+
+
+def test_of_a_group_that_is_left_alone_every_topic_has_the_reason() -> None:
+    """Also one that there is not, which would have another one."""
+    world = World({"t": [Log(10)]}, {"g": Group({("t", 0): 4}, protocol_type="connect")})
+    kind = DeleteOffsets({"g": [TopicSpec("t"), TopicSpec("nosuch")]})
+    [group] = world.run(kind.look(world.cluster(), ["g"]))
+    found = [(row.topic, row.partition, row.status, row.error) for row in group.rows]
+    assert group.error is not None
+    assert found == [("t", 0, "failed", group.error), ("nosuch", None, "failed", group.error)]
+
+
+def test_who_holds_a_topic_is_named_and_nobody_else() -> None:
+    def member(name: str, subscribed: Any = ("t",), regex: Any = None, target: Any = ()) -> Member:
+        return Member("id", None, name, "/h", (), subscribed, regex, target=target)
+
+    def hint(*members: Member) -> str:
+        group = GroupDescription("g", "consumer", "Stable", "consumer", "", None, members)
+        return delete_offsets._holders_hint(group, "t")
+
+    assigned = member("assigned", ("u",), "t.*", (("t", (0,)),))
+    # A regex holds only what is assigned by it; what can't be read may hold anything.
+    others = member("matching", (), "t.*"), member("elsewhere", ("u",))
+    holding = assigned, member("subscribed"), member("unread", None)
+    assert hint(*others) == "Stop the group's members first."
+    named = "Subscribed to t: assigned on /h, subscribed on /h, unread on /h"
+    assert hint(*others, *holding).startswith(f"{named}. Stop them")
+    assert hint(*others, *holding, member("z")).startswith(f"{named} and 1 more. Stop them")
 
 
 def look(world: World, kind: DeleteOffsets) -> list[Any]:

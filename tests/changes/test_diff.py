@@ -90,5 +90,5 @@ class TestFile:
 
     def test_twice(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b", snapshots.group({}), snapshots.group({}))
-        with pytest.raises(ConfigError, match="group 'g' appears twice"):
+        with pytest.raises(ConfigError, match="line 3: group 'g' appears twice"):
             GroupFile(path)

@@ -185,7 +185,9 @@ def looking(
 
     def look(_self: Any, _cluster: Any, desired: Any) -> Any:
         yield from ()
-        return [RestoreGroup("g", [row], snapshots.reading({})) for _ in desired]
+        return [
+            RestoreGroup("g", [row], snapshots.reading({}), None, is_share=False) for _ in desired
+        ]
 
     def unchecked(_cluster: Any, _gone: Any, desired: Any) -> Any:
         yield from ()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.changes.restore import translate
+from kgtool.changes.restore.backup import header_of
 from kgtool.changes.restore.decide import DesiredGroup, DesiredOffset
 from kgtool.changes.restore.translate import Checkpoint, Translator, Untranslated, decode
 from kgtool.changes.snapshot import OffsetImage
@@ -160,7 +161,8 @@ def test_by_time(monkeypatch: pytest.MonkeyPatch, has_times: bool) -> None:
 
     monkeypatch.setattr(translate, "log_ranges", log_ranges)
     session = SimpleNamespace(cluster=None, run=Script(lambda *_: None).run)
-    backup: Any = SimpleNamespace(header={"times": True} if has_times else {}, file="b")
+    made = header_of("c1", 0, {}, times=True) if has_times else header_of("c1", 0, {})
+    backup: Any = SimpleNamespace(header=made, file="b")
     if not has_times:
         with pytest.raises(KgError, match="b has no times of records"):
             translate.by_time(session, backup)

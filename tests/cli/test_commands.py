@@ -392,6 +392,7 @@ class TestDelete:
         assert calls == [(["a", "live"], True), (["a"], False)]
         assert "kgtool undo restores them" in result.err
         assert "live: will not be deleted: The group is not empty." in result.err
+        assert "share groups" not in result.err, "there is none"
 
 
 class TestDeleteOffsets:

@@ -179,7 +179,7 @@ class _Seen(NamedTuple):
     def missing(self, at: TopicPartition) -> KgError | None:
         """Return why there is no such partition; None where there is one."""
         topic = self.cluster.topics[at.topic]
-        if topic.error is None and at.partition in topic.leaders:
+        if at.partition in topic.leaders:
             return None
         return topic.error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
 

@@ -113,8 +113,8 @@ class RestoreGroup(NamedTuple):
     group: str
     rows: list[RestoreRow]
     reading: GroupReading
-    error: ItemError | None = None
-    is_share: bool = False
+    error: ItemError | None
+    is_share: bool
     """Whether it is a share group; where there is no group, whether there was one then."""
 
 

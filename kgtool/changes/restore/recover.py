@@ -142,27 +142,26 @@ def object_to_recreated(
     The record before a committed offset was there when it was committed; one that was written
     after the offset went is another topic's.
     """
-    asked: dict[tuple[str, TopicPartition], int] = {}
+    asked: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
     for group in desired:
         for at, one in group.offsets.items():
             removed_ms = gone[group.group].offsets[at].removed_at_ms
             offset = one.then.committed.offset if one.then.committed else None
             if one.then.topic_id is None and removed_ms is not None and offset:
-                asked[group.group, at] = offset
+                asked[group.group, at] = offset, removed_ms
     ends = yield from log_ends(cluster, {at for _, at in asked})
     found: dict[tuple[str, TopicPartition], tuple[str, str, str]] = {}
     while asked:  # two groups may have different offsets of one partition
-        wave = {key[1]: (key, offset) for key, offset in asked.items()}
+        wave = {key[1]: (key, *then) for key, then in asked.items()}
         places = {}
-        for at, (_, offset) in wave.items():
+        for at, (_, offset, _) in wave.items():
             start, end = ends[at].start or 0, ends[at].end
             if isinstance(end, int) and start < offset <= end:
                 places[at] = (offset, start)
         times = yield from times_before(cluster, places)
-        for at, (key, offset) in wave.items():
+        for at, (key, offset, removed_ms) in wave.items():
             del asked[key]
             written_ms = times.get(at)
-            removed_ms = gone[key[0]].offsets[at].removed_at_ms or 0
             if isinstance(written_ms, int) and written_ms > removed_ms:
                 found[key] = _recreated(offset, written_ms, removed_ms)
     return [
