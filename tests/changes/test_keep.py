@@ -237,14 +237,17 @@ def test_an_offset_that_moved_is_left_alone(world: World) -> None:
     assert world.announced == []
 
 
-def test_a_group_that_woke_up_is_left_alone(world: World) -> None:
+@pytest.mark.parametrize(("kind", "is_urgent"), [("classic", False), ("consumer", True)])
+def test_a_group_that_woke_up_is_left_alone(world: World, kind: str, is_urgent: bool) -> None:
+    """Once a KIP-848 group is Empty, its offsets have no other time than their commit's."""
     world.plan()
     world.described = world.described._replace(
-        state="Stable", protocol_type="consumer", members=(member(["t"]),)
+        type=kind, state="Stable", protocol_type="consumer", members=(member(["t"]),)
     )
     done = world.execute()
     assert done.error is not None
     assert (done.status, done.error.name) == ("failed", "NON_EMPTY_GROUP")
+    assert ("be quick" in (done.error.hint or "")) is is_urgent
     assert world.written == []
 
 

@@ -11,15 +11,18 @@ from kgtool.changes.kinds.restore_offsets import RestoreOffsets
 from kgtool.changes.restore.decide import (
     DesiredGroup,
     DesiredOffset,
+    RestoreGroup,
     RestorePolicy,
     RestoreRow,
     decide,
 )
 from kgtool.changes.snapshot import GroupReading, OffsetImage
+from kgtool.client.cluster import Cluster
 from kgtool.errors import ConfigError, KgError
-from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+from kgtool.model import CommittedOffset, GroupDeletion, ItemError, Target, TopicPartition
 from tests.changes import snapshots
 from tests.changes.snapshots import T0, T1, at, image, reading
+from tests.support.script import Script
 
 UNDO = RestorePolicy(exact=True)
 RESTORE = RestorePolicy()
@@ -363,6 +366,21 @@ def test_an_old_broker_deletes_no_group_in_which_something_is_to_stay(
 ) -> None:
     offsets = {T0: image(None), T1: second}
     assert undo_on_an_old_broker(monkeypatch, offsets, is_created=is_created) == (rows, set())
+
+
+def test_what_can_not_be_read_any_more_keeps_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Was: "Another client has committed meanwhile: no offset was there, no offset is there"."""
+
+    def delete(_cluster: Any, names: list[str], check: Any) -> Any:
+        yield from ()
+        error = check(reading({}).description, {T0: KgError("Not allowed to read it.")})
+        return [GroupDeletion(name, "failed", error) for name in names]
+
+    monkeypatch.setattr(restore_offsets, "_delete", delete)
+    row = RestoreRow("g", *T0, at(5), None, "would-delete")
+    made = RestoreGroup("g", [row], reading({}), None, is_share=False)
+    done = Script(lambda *_: None).run(restore_offsets._delete_whole(Cluster(), [made]))
+    assert done["g"][T0].message == "Not allowed to read it."
 
 
 def test_nobody_is_asked_to_commit_for_a_group_that_is_gone(

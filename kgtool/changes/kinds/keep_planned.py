@@ -60,9 +60,8 @@ class KeepPlanned(Keep):
             return failed(row, changed_meanwhile(then, row.value))
         expiry = self.expiries.groups.get(row.group)
         broker_ms = expiry.broker.retention_ms if expiry and expiry.broker else None
-        ends_ms = row.old_expires_at_ms
-        is_known = ends_ms is not None and broker_ms is not None
-        if is_known and not is_due(ends_ms or 0, broker_ms or 0, self._now()):
+        ends_ms, now_ms = row.old_expires_at_ms, self._now()
+        if ends_ms is not None and broker_ms is not None and not is_due(ends_ms, broker_ms, now_ms):
             return row._replace(status=NOT_NEEDED, error=None)
         return row._replace(first_ms=self._first_ms.get((row.group, row.at)))
 

@@ -274,11 +274,9 @@ def _in_use(description: GroupDescription, committed: Committed | KgError) -> It
     """Refuse to remove a group that has any offset, also one that is only pending."""
     if committed == {}:
         return None
-    if isinstance(committed, KgError):
-        return ItemError.of(committed, Target(group=description.group))
-    found = next(value for value in committed.values())
-    now = None if isinstance(found, KgError) else found
-    return ItemError.of(changed_meanwhile(None, now), Target(group=description.group))
+    found = committed if isinstance(committed, KgError) else next(iter(committed.values()))
+    error = found if isinstance(found, KgError) else changed_meanwhile(None, found)
+    return ItemError.of(error, Target(group=description.group))
 
 
 def _undeletable(group: RestoreGroup, why: KgError) -> RestoreGroup:
