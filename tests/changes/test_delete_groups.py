@@ -6,20 +6,26 @@ Kind: a refusal that is worked out, and then not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kgtool.changes.groups import delete_request, internal_topics
 from kgtool.changes.hidden_offsets import Hidden, HiddenOffsets
 from kgtool.changes.kinds import delete_groups
 from kgtool.changes.kinds.delete_groups import DeleteGroups
+from kgtool.client.cluster import TopicInfo
 from kgtool.client.ops import Operation
-from kgtool.errors import KgError
+from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import CommittedOffset, InternalTopic, TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
 from tests.changes.test_lost_replies import Coordinator, one_broker
 from tests.support.script import Script
 
 PENDING = {TopicPartition("t", 0): CommittedOffset(5, None, "", is_pending=True)}
+GONE, OTHER, KEPT = TopicPartition("t", 0), TopicPartition("t", 1), CommittedOffset(5, None, "")
 UNREAD = KgError("The log can't be read.")
 
 
@@ -116,3 +122,36 @@ def test_internal_topics_that_were_not_in_the_question_stay(
     assert [topic.topic for topic in script.run(kind.before(one_broker(), [again])).topics] == [
         "g-a-changelog"
     ]
+
+
+@pytest.mark.parametrize(
+    ("now", "is_refused"),
+    [
+        ({}, False),
+        ({GONE: CommittedOffset(None, None, None)}, False),  # deleted meanwhile, as it is to be
+        ({GONE: KEPT}, False),
+        ({GONE: KEPT._replace(offset=6)}, True),
+        ({GONE: KEPT, OTHER: KEPT}, True),
+    ],
+)
+def test_only_a_commit_that_the_journal_lacks_refuses_a_deletion(
+    now: Any, is_refused: bool
+) -> None:
+    """Images and journal take their time, in which a group may commit."""
+    seen = delete_request._changed("g", {GONE: KEPT}, now)
+    assert isinstance(seen, ChangedMeanwhile) == is_refused
+
+
+def test_an_internal_topic_that_is_gone_already_does_not_go_with_its_group() -> None:
+    names = ("g-gone-changelog", "g-kafkas-changelog", "g-never-changelog", "g-there-changelog")
+    gone, kafkas, never, there = names
+    cluster = one_broker()
+    cluster.topics |= {
+        gone: TopicInfo(gone, None, {}, broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)),
+        kafkas: TopicInfo(kafkas, None, {0: 1}, is_internal=True),
+        there: TopicInfo(there, None, {0: 1, 1: 1}),
+    }
+    rows = [SimpleNamespace(topic="in", role="source")]
+    topology: Any = SimpleNamespace(internal=names, rows=rows)
+    found = internal_topics._own(cluster, "g", topology, {"g"})
+    assert [(topic.topic, topic.partitions) for topic in found] == [(there, 2)]

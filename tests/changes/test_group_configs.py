@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kgtool.changes.driver import apply_part
+from kgtool.changes.groups.configs import GroupConfig
 from kgtool.changes.journal.journal import ConfigChange
 from kgtool.changes.kinds import alter_configs
 from kgtool.changes.kinds.alter_configs import AlterConfigs, ConfigItem, GroupConfigs
@@ -186,3 +187,15 @@ def test_a_config_that_there_is_not_is_refused_with_the_nearest(name: str, hint:
     assert (row.status, row.error.name, controller.sent) == ("failed", "INVALID_CONFIG", 0)
     assert row.error.message == f"There is no group config '{name}'."
     assert row.error.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("consumer.session.timeout.ms", "consumer"),
+        ("errors.deadletterqueue.topic.name", "share"),
+        ("connect.not.known.yet", "connect"),
+    ],
+)
+def test_the_type_of_groups_that_a_config_is_for(name: str, kind: str) -> None:
+    assert GroupConfig("g", name, None, None, None).group_type == kind
