@@ -55,12 +55,13 @@ def test_each_way_to_change_a_group_waits_for_who_changes_it(
     bootstrap: str, groups: list[str], tmp_path: Path
 ) -> None:
     group = groups[0]
-    with GroupAdmin(bootstrap, journal=tmp_path, timeout_ms=1500) as admin:
+    with GroupAdmin(bootstrap, journal=tmp_path) as admin:
         saved = admin.backup([group], tmp_path / "saved").path
         (at,) = admin.committed_offsets(group)
         clients.produce(bootstrap, at.topic, 1)
         admin.commit_offsets(group, {at: 1})
         plan = admin.cleanup_plan([group])
+    with GroupAdmin(bootstrap, journal=tmp_path, timeout_ms=2000) as admin:
         changes: list[Callable[[], object]] = [
             lambda: admin.commit_offsets(group, {at: 0}),
             lambda: admin.reset_offsets([group], "earliest"),

@@ -7,6 +7,7 @@ so: ``DEPARTS`` has the phrase, and what differs; nothing else may.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -131,7 +132,7 @@ def _their_row(row: dict[str, str]) -> tuple[Any, ...]:
 
 def _ours(run: Run, out: str) -> set[tuple[Any, ...]]:
     if "--export" in run.ours:
-        return {tuple(line.split(",")) for line in out.splitlines() if line}
+        return {tuple(row) for row in csv.reader(out.splitlines()) if row}  # a long name is quoted
     rows = json.loads(out)["results"]
     command, *_ = run.ours.split()
     if command == "list":

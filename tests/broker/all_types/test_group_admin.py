@@ -316,9 +316,9 @@ class TestTheObject:
         self, bootstrap: str, new_topic: Callable[..., str]
     ) -> None:
         name = clients.unique("later")
-        with GroupAdmin(bootstrap, timeout_ms=1500) as admin:
+        with GroupAdmin(bootstrap, timeout_ms=3000) as admin:
             assert admin.describe_offsets([name])[name].description.error is not None
-            time.sleep(2)
+            time.sleep(3.5)
             topic = new_topic()
             clients.commit(bootstrap, name, {(topic, 0): 0})
             (row,) = admin.describe_offsets([name])[name].rows
