@@ -285,7 +285,8 @@ def judge_samples(
             verdict = _timely(each, moments, tombstones, last, interval_ms)
         counts[verdict] += 1
         if verdict in ("early", "late"):
-            wrong.append(f"{verdict}: {each}, {gone[each.key]}")
+            near = [moment - each.at_ms for moment in moments if abs(moment - each.at_ms) < 90_000]
+            wrong.append(f"{verdict}: {each}, {tombstones}; ms from it to what happened: {near}")
     return Judged(counts, wrong, [])
 
 
