@@ -173,7 +173,10 @@ class TestFile:
         with pytest.raises(ConfigError, match="something is missing"):
             list(open_backup(path).groups())
 
-    @pytest.mark.parametrize("content", [b"", b"hello\n", b"{}\n", b"[1]\n", b"\xff\xfe\n"])
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"hello\n", b"{}\n", b"[1]\n", b"\xff\xfe\n", b'{"kind":"end","kgtool_backup":1}\n'],
+    )
     def test_something_else(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "b").write_bytes(content)
         why = "" if content else ": it is empty"

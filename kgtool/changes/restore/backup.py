@@ -260,7 +260,7 @@ def of_file(file: HeldFile) -> Backup:
     """Read the first and the last line of a backup (ConfigError)."""
     header = first_record(file, "backup")
     version = header.get("kgtool_backup")
-    if not isinstance(version, int):
+    if header.get("kind") != "backup" or not isinstance(version, int):
         hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None
         raise ConfigError(f"{file} is not a kgtool backup.", hint=hint)
     if version > VERSION:
