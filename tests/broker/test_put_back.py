@@ -16,6 +16,8 @@ from kgtool.changes.reset.targets import ResetRequest, Strategy
 from kgtool.cli.change import confirm
 from kgtool.config import settings
 from kgtool.net.session import Session
+from kgtool.protocol import codes
+from kgtool.protocol.api import offset_fetch
 from kgtool.sandbox.cluster import Sandbox
 from tests.broker.conftest import Kgtool
 from tests.broker.test_commits_in_doubt import (
@@ -31,6 +33,7 @@ from tests.support import clients
 from tests.support.changing import execute_resets
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan
+from tests.support.rewriting import rewriting
 
 __all__ = ["proxied", "doubtful"]
 
@@ -331,3 +334,27 @@ def test_a_topic_that_is_re_created_between_look_and_write(
         (line,) = done.journaled
         assert json.dumps(line["error"]).count("TOPIC_RECREATED") == 1
         cell.says(f"{done.offset} stays, {done.status}")
+
+
+@pytest.mark.parametrize("code", [codes.NONE, codes.UNKNOWN_TOPIC_ID], ids=["none", "unknown"])
+def test_what_is_not_found_by_the_topic_s_id_is_asked_by_name(
+    doubtful: DoubtfulCommit, code: int
+) -> None:
+    """The coordinator does not know the topic yet, or has an offset of an earlier one."""
+
+    def not_found(answer: Any) -> Any:
+        (group,) = answer.groups
+        (topic,) = group.topics
+        (row,) = topic.partitions
+        missing = row.replace(offset=-1, metadata="", error_code=code)
+        found = group.replace(topics=[topic.replace(partitions=[missing])])
+        return answer.replace(groups=[found])
+
+    # OffsetFetch: the plan, the look under the lock, the look before the commit.
+    rewrite = rewriting(offset_fetch, not_found)
+    done = doubtful.run(
+        "reset-offsets", doubtful.fault("rewrite", None, api=OFFSET_FETCH, at=2, rewrite=rewrite)
+    )
+    assert done.struck == 1, done.text
+    assert (done.offset, done.status, done.error) == (NEW, 0, None), done.text
+    assert done.commits == 1

@@ -47,6 +47,8 @@ class Controller:
     ) -> None:
         self.own = dict(BEFORE)
         self.sent = 0
+        self.waited = 0.0
+        """Seconds that the change took."""
         self._answers = list(answers)
         self._applies = applies
         self._theirs = theirs or {}
@@ -91,6 +93,7 @@ def change(
     rows = [ConfigItem("g", A, "1", WANTED[A]), ConfigItem("g", B, None, WANTED[B])]
     kind, plan = AlterConfigs({"g": WANTED}), [GroupConfigs("g", rows)]
     (found,) = script.run(apply_part(Cluster(), kind, plan, journal))
+    controller.waited = sum(script.pauses)
     return {item.name: item.error and item.error.name for item in found.rows}
 
 
@@ -128,6 +131,13 @@ def test_a_broker_that_is_behind_the_controller_is_waited_for(answer: Any) -> No
     controller = Controller(answer, theirs={A: THEIRS}, behind=7)
     assert change(controller) == {A: "CHANGED_MEANWHILE", B: None}
     assert (controller.sent, controller.own) == (1, {A: THEIRS, B: "20"})
+
+
+def test_a_broker_that_is_a_moment_behind_costs_a_moment() -> None:
+    controller = Controller(LOST, behind=1)
+    assert change(controller) == DONE
+    assert controller.sent == 1
+    assert controller.waited < 0.5
 
 
 def test_what_is_set_while_the_journal_is_written_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -54,6 +55,21 @@ def test_names_of_plans_are_no_paths(tmp_path: Path, name: str) -> None:
     with PlanProgress(tmp_path / "in", name, None) as progress:
         assert progress.path.parent == tmp_path / "in"
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_file_says_once_whose_it_is(tmp_path: Path) -> None:
+    """Its name may not: a plan may be called anything."""
+    for _ in range(2):
+        with PlanProgress(tmp_path, "Tuesday's", "c") as progress:
+            progress.begin(["a"], "journal-1")
+    first, *rest = map(json.loads, progress.path.read_text().splitlines())
+    assert first == {
+        "kind": "progress",
+        "kgtool_progress": 1,
+        "plan": "Tuesday's",
+        "cluster_id": "c",
+    }
+    assert [line["kind"] for line in rest] == ["begin", "begin"]
 
 
 def test_nobody_else_reads_it(tmp_path: Path) -> None:

@@ -16,7 +16,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 DRIP_SECONDS = 0.03
 MAX_FRAME = 2**27
@@ -83,7 +86,8 @@ class Plan:
     def struck(self) -> int:
         """How many faults have struck.
 
-        :raises Exception: what a hook has raised: the fault was another one than was meant.
+        :raises Exception: what a hook or a rewrite has raised: the fault was another one than was
+            meant.
         """
         if self.hook_failed is not None:
             raise self.hook_failed
@@ -299,7 +303,7 @@ class _Conversation:
             await self._call(asked)
             if asked.kind == "rewrite":
                 assert asked.rewrite is not None
-                yield asked.rewrite(frame)
+                yield await self._run(partial(asked.rewrite, frame))
             elif asked.kind == "watch":
                 yield frame
             else:
@@ -324,10 +328,13 @@ class _Conversation:
 
     async def _call(self, fault: Fault) -> None:
         """Run the fault's hook to its end, while the other conversations go on."""
-        if fault.hook is None:
-            return
+        if fault.hook is not None:
+            await self._run(fault.hook)
+
+    async def _run(self, hook: Callable[[], T]) -> T:
+        """Run it in a thread; what it raises ends the conversation, and is for the test."""
         try:
-            await asyncio.get_running_loop().run_in_executor(None, fault.hook)
+            return await asyncio.get_running_loop().run_in_executor(None, hook)
         except Exception as error:  # noqa: BLE001 - whatever a hook may raise
             assert self._plan is not None
             self._plan.hook_failed = error
