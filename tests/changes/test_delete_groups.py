@@ -5,9 +5,10 @@ Kind: a refusal that is worked out, and then not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -17,9 +18,10 @@ from kgtool.changes.kinds import delete_groups
 from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.client.cluster import TopicInfo
 from kgtool.client.ops import Operation
-from kgtool.errors import ChangedMeanwhile, KgError
+from kgtool.errors import ChangedMeanwhile, ConnectionLost, KgError
 from kgtool.model import CommittedOffset, InternalTopic, TopicPartition
 from kgtool.protocol import codes
+from kgtool.protocol.api import delete_topics
 from kgtool.protocol.codes import broker_error
 from tests.changes.test_lost_replies import Coordinator, one_broker
 from tests.support.script import Script
@@ -155,3 +157,22 @@ def test_an_internal_topic_that_is_gone_already_does_not_go_with_its_group() -> 
     topology: Any = SimpleNamespace(internal=names, rows=rows)
     found = internal_topics._own(cluster, "g", topology, {"g"})
     assert [(topic.topic, topic.partitions) for topic in found] == [(there, 2)]
+
+
+@pytest.mark.parametrize(
+    ("lost", "status"), [(0, "deleted"), (1, "deleted"), (99, "unknown")], ids=str
+)
+def test_an_internal_topic_whose_deletion_is_not_answered_is_asked_about_by_its_id(
+    lost: int, status: str
+) -> None:
+    """Its controller has deleted it, and says so to a later request; or is never heard again.
+
+    Was: it has failed then, though it may be gone.
+    """
+    answers: Iterator[Any] = iter([ConnectionLost("gone").after_sending()] * lost)
+    row = delete_topics.Topic(topic_id=UUID(int=7), error_code=codes.UNKNOWN_TOPIC_ID)
+    gone = delete_topics.Response(topics=[row])
+    script = Script(lambda *_: next(answers, gone))
+    topic = InternalTopic("g", "g-a-changelog", UUID(int=7), 1)
+    deletion = internal_topics.delete_internal_topics(one_broker(), [topic])
+    assert [one.status for one in script.run(deletion)] == [status]

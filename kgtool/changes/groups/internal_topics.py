@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from kgtool.changes.doubt import is_unsettled
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, call_any, fetch_metadata
 from kgtool.client.ops import Operation
-from kgtool.errors import IncompleteAnswer, KgError
+from kgtool.errors import IncompleteAnswer, KgError, OutcomeUnknown
 from kgtool.model import InternalTopic, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_topics as api
@@ -124,5 +125,10 @@ def _refusal(topic: str, row: api.Topic) -> KgError:
 
 
 def _failed(topic: InternalTopic, error: KgError) -> InternalTopic:
+    if is_unsettled(error):
+        error = OutcomeUnknown(
+            f"{error.message.rstrip('.')}: it is not known whether the topic was deleted.",
+            hint="Check with kafka-topics --list.",
+        )
     said = ItemError.of(error, Target(group=topic.group, topic=topic.topic))
     return topic._replace(status=said.status, error=said)
