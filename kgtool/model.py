@@ -297,12 +297,12 @@ class OffsetRow(NamedTuple):
     @property
     def readable(self) -> int | None:
         """The records left that still exist: from the log's start, markers included."""
-        if self.lag is None or self.current_offset is None:
+        left, offset, start = self.lag, self.current_offset, self.log_start_offset or 0
+        if left is None or offset is None:
             return None
-        if self.has_only_markers:
+        if left <= 0 or self.has_only_markers:
             return 0
-        gone = max((self.log_start_offset or 0) - self.current_offset, 0)
-        return max(self.lag - gone, 0)
+        return left if offset >= start else max(left - (start - offset), 0)
 
     @property
     def topic_partition(self) -> TopicPartition:

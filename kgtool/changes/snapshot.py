@@ -204,13 +204,11 @@ def _take_images(
     # A log whose leader doesn't answer has no range in the image; that does not stop a change.
     ends = yield from within(log_ends(cluster, partitions), READING_SHARE)
     known = {
-        partition: OffsetImage(
-            None, ids[partition.topic], log.start, log.end if isinstance(log.end, int) else None
-        )
+        partition: (ids[partition.topic], log.start, log.end if isinstance(log.end, int) else None)
         for partition, log in ends.items()
     }
     images = [
-        image_of(description, {p: OffsetImage(v, *known[p][1:]) for p, v in values.items()})
+        image_of(description, {p: OffsetImage(v, *known[p]) for p, v in values.items()})
         for description, values in groups
     ]
     errors = {p: log.end for p, log in ends.items() if isinstance(log.end, KgError)}

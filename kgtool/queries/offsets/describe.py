@@ -140,17 +140,20 @@ def _add_uncommitted(
     cluster: Cluster, found: Sequence[_Group], topics: Sequence[TopicSpec] | None
 ) -> Operation[None]:
     """Add the partitions that groups have no commit in, of topics where they have some."""
+    read = [group.read for group in found]
     try:
-        yield from ensure_topics(cluster, {name for group in found for name in group.read})
+        yield from ensure_topics(cluster, set().union(*read))
     except KgError:
         return  # the ends of their logs will say why
-    for group in found:
-        for topic, numbers in group.read.items():
+    for group, by_topic in zip(found, read, strict=True):
+        for topic, numbers in by_topic.items():
             count = len(cluster.topics[topic].leaders)
             is_prefix = len(numbers) > 1 and numbers == set(range(len(numbers)))
             if not (group.reads_whole_topics or is_prefix):
                 continue  # standalone commits of partitions that somebody chose
-            group.add([TopicPartition(topic, n) for n in range(count)], topics)
+            missing = [TopicPartition(topic, n) for n in range(count) if n not in numbers]
+            if missing:
+                group.add(missing, topics)
 
 
 class _Batch:
@@ -173,10 +176,11 @@ class _Batch:
         self.ends.update(ends)
         if self._options.clock is not None:
             return
+        known = set(self.ends)
         for group in list(self._open.values()):
-            if group.needed <= self.ends.keys():
+            if group.needed <= known:
                 found = group.finish(self.ends, {}, None, {})
-                if all(row.status != "beyond-end" for row in found.rows):  # else asked again
+                if "beyond-end" not in [row.status for row in found.rows]:  # else asked again
                     self._done(found)
 
     def beyond(self) -> list[TopicPartition]:

@@ -103,8 +103,8 @@ def offset_row(
     member_id, host, client_id = (
         (member.member_id, member.host, member.client_id) if member else _NO_MEMBER
     )
-    start, stable = ends.start, ends.stable
-    end = ends.end if isinstance(ends.end, int) else None
+    start, known_end, stable = ends
+    end = known_end if isinstance(known_end, int) else None
     left: int | None
     error: ItemError | None = None
     if (
@@ -118,7 +118,7 @@ def offset_row(
     else:
         says, left = status(committed, ends), lag(offset, ends)
         if says in ("denied", "error"):  # a topic without a leader or deleted is a finding instead
-            reason = committed if isinstance(committed, KgError) else ends.end
+            reason = committed if isinstance(committed, KgError) else known_end
             if isinstance(reason, KgError):
                 error = ItemError.of(reason, Target(group, *partition))
     return _new(
