@@ -9,14 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgtool.changes.cleanup.facts import GONE_TOPIC, GroupFacts, OffsetFacts
+from kgtool.changes.journal.kept import Memory
 from kgtool.changes.retention.decide import Matched, RetentionRow, decide, due_ms, is_due, plan_item
+from kgtool.changes.retention.look import Looked, LookedGroup
 from kgtool.config.retention import Rule
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, Member, TopicPartition
 from kgtool.queries.cluster.broker_rules import BrokerRules
 from kgtool.queries.log.commit_times import CommitTime
 from kgtool.queries.log.expiry import Expiry, GroupExpiry
-from kgtool.retention.rules import RULES_4_1
+from kgtool.retention.rules import RULE_EMPTY_SINCE, RULES_4_1
+from kgtool.text import moment
 
 DAY = 86_400_000
 NOW = 1_000 * DAY
@@ -196,10 +199,27 @@ def test_a_plan_has_what_is_due() -> None:
         ("t0", 5, "note")
     ]
     assert item.why[0] == "g* is kept for 2d"
-    found = facts(offset(5), offset(1))
+    found = facts(offset(4), offset(5), offset(1))
     item = plan_item(found, rule(None), judge(found, None), NOW)
-    assert item is not None and (item.action, len(item.offsets)) == ("keep", 1)
+    assert item is not None and (item.action, len(item.offsets)) == ("keep", 2)
+    first = moment(NOW + 2 * DAY)
+    assert item.why == ("g* is kept for never", f"the broker may remove it from {first} on")
     assert plan_item(facts(offset(1)), rule(2), judge(facts(offset(1)), 2), NOW) is None
+
+
+def test_only_what_is_kept_from_when_its_group_became_empty_takes_a_join() -> None:
+    def looked(name: str, days: float | None, found: GroupFacts | None) -> LookedGroup:
+        return LookedGroup(name, rule(days), found, judge(found, days) if found else [])
+
+    since_empty = facts(offset(5, rule=RULE_EMPTY_SINCE))
+    groups = [
+        looked("joined", None, since_empty),
+        looked("shorter", 2, since_empty),
+        looked("committed", None, facts(offset(5))),
+        looked("unread", None, None),
+    ]
+    found = Looked(groups, [], [], [], None, False, Memory({}, False), {})
+    assert found.needs_join == ["joined"]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(-(10**6), 10**6))
