@@ -19,10 +19,11 @@ from kgtool.changes.kinds.delete_groups import DeleteGroups
 from kgtool.client.cluster import TopicInfo
 from kgtool.client.ops import Operation
 from kgtool.errors import ChangedMeanwhile, ConnectionLost, KgError
-from kgtool.model import CommittedOffset, InternalTopic, TopicPartition
+from kgtool.model import CommittedOffset, InternalTopic, Listing, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_topics
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.topology import Topology, TopologyRow
 from tests.changes.test_lost_replies import Coordinator, one_broker
 from tests.support.script import Script
 
@@ -142,6 +143,36 @@ def test_only_a_commit_that_the_journal_lacks_refuses_a_deletion(
     """Images and journal take their time, in which a group may commit."""
     seen = delete_request._changed("g", {GONE: KEPT}, now)
     assert isinstance(seen, ChangedMeanwhile) == is_refused
+
+
+SOURCE = TopologyRow("g", 1, "0", "source", "in")
+
+
+@pytest.mark.parametrize(
+    ("topology", "asked"),
+    [
+        (Topology([SOURCE], ("g-a-changelog",)), [["g-a-changelog"]]),
+        (Topology([SOURCE], ()), []),
+        (Topology([], ()), [None]),
+        (UNREAD, []),
+    ],
+    ids=["named", "none", "unknown", "unread"],
+)
+def test_all_topics_of_a_cluster_are_asked_for_only_without_a_topology(
+    topology: Topology | KgError, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[Any] = []
+
+    def fetch(_: Any, wanted: Any) -> Operation[None]:
+        yield from ()
+        names.append(wanted)
+
+    monkeypatch.setattr(internal_topics, "describe_topologies", answering({"g": topology}))
+    monkeypatch.setattr(internal_topics, "list_once", answering(Listing([], [])))
+    monkeypatch.setattr(internal_topics, "fetch_metadata", fetch)
+    script = Script(Coordinator({}, []))
+    found = script.run(internal_topics.find_internal_topics(one_broker(), ["g"]))
+    assert (found, names) == ({"g": UNREAD if topology is UNREAD else ()}, asked)
 
 
 def test_an_internal_topic_that_is_gone_already_does_not_go_with_its_group() -> None:

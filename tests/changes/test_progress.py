@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kgtool.changes.cleanup.progress import BeingApplied, PlanProgress, prune
+from kgtool.changes.journal.folder import JournalError
+from kgtool.changes.journal.jsonl import LineFile
 
 PLAN = "20260131-120000-1f2e3d4c"
 
@@ -44,10 +47,30 @@ def test_a_torn_line_is_no_line(tmp_path: Path, cut: int) -> None:
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    with PlanProgress(tmp_path, PLAN, "c"), pytest.raises(BeingApplied, match=PLAN):
-        PlanProgress(tmp_path, PLAN, "c")
+    mine = Path("/proc/self/fd")
+    with PlanProgress(tmp_path, PLAN, "c"):
+        before = len(list(mine.iterdir()))
+        with pytest.raises(BeingApplied, match=PLAN):
+            PlanProgress(tmp_path, PLAN, "c")
+        assert len(list(mine.iterdir())) == before
     with PlanProgress(tmp_path, PLAN, "c"), PlanProgress(tmp_path, PLAN, "another cluster"):
         pass
+
+
+def test_a_full_disk_is_told_and_the_plan_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Was: locked for as long as the process lived."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(LineFile, "write", full)
+        with pytest.raises(JournalError, match=r"No space left .* so nothing more was changed"):
+            PlanProgress(tmp_path, PLAN, "c")
+    with PlanProgress(tmp_path, PLAN, "c") as progress:
+        progress.begin(["a"], None)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "a/b", "x" * 300, "ä"])

@@ -55,18 +55,19 @@ class PlanProgress:
             number = open_private(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                drop_torn_line(number)
+                self._file = LineFile(number)
+                lines = self.path.read_bytes().splitlines()
+                if not lines:
+                    header = {"kind": "progress", "kgtool_progress": VERSION, "plan": plan_id}
+                    self._write([{**header, "cluster_id": cluster_id}])
+            except BaseException:
                 os.close(number)
-                raise BeingApplied(
-                    f"Another kgtool is applying the plan {plan_id}.",
-                    hint="Wait until it has ended.",
-                ) from None
-            drop_torn_line(number)
-            self._file = LineFile(number)
-            lines = self.path.read_bytes().splitlines()
-            if not lines:
-                header = {"kind": "progress", "kgtool_progress": VERSION, "plan": plan_id}
-                self._write([{**header, "cluster_id": cluster_id}])
+                raise
+        except BlockingIOError:
+            raise BeingApplied(
+                f"Another kgtool is applying the plan {plan_id}.", hint="Wait until it has ended."
+            ) from None
         except OSError as error:
             raise self._write_error(error) from error
         for line in lines:
