@@ -6,7 +6,6 @@ Kind: a refusal that is worked out, and then not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -175,17 +174,18 @@ def test_all_topics_of_a_cluster_are_asked_for_only_without_a_topology(
     assert (found, names) == ({"g": UNREAD if topology is UNREAD else ()}, asked)
 
 
-def test_an_internal_topic_that_is_gone_already_does_not_go_with_its_group() -> None:
-    names = ("g-gone-changelog", "g-kafkas-changelog", "g-never-changelog", "g-there-changelog")
-    gone, kafkas, never, there = names
+def test_a_topic_that_is_gone_or_read_by_the_group_does_not_go_with_it() -> None:
+    names = tuple(f"g-{name}-changelog" for name in ("gone", "kafkas", "never", "read", "there"))
+    gone, kafkas, _, read, there = names
     cluster = one_broker()
     cluster.topics |= {
         gone: TopicInfo(gone, None, {}, broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)),
         kafkas: TopicInfo(kafkas, None, {0: 1}, is_internal=True),
+        read: TopicInfo(read, None, {0: 1}),
         there: TopicInfo(there, None, {0: 1, 1: 1}),
     }
-    rows = [SimpleNamespace(topic="in", role="source")]
-    topology: Any = SimpleNamespace(internal=names, rows=rows)
+    rows = [SOURCE, SOURCE._replace(topic=read), SOURCE._replace(topic=there, role="changelog")]
+    topology = Topology(rows, names)
     found = internal_topics._own(cluster, "g", topology, {"g"})
     assert [(topic.topic, topic.partitions) for topic in found] == [(there, 2)]
 
