@@ -45,13 +45,15 @@ NO_OFFSETS_TOPIC = (
 
 
 class TopicInfo(NamedTuple):
-    """A topic as Metadata describes it; ``leaders`` maps partition to broker id or -1."""
+    """A topic as Metadata describes it; ``leaders`` maps partition to broker id or -1, ``epochs``
+    to its leader's epoch, -1 where a broker before 2.1 does not tell."""
 
     name: str
     topic_id: UUID | None
     leaders: dict[int, int]
     error: KgError | None = None
     is_internal: bool = False
+    epochs: Mapping[int, int] = {}
 
 
 class Cluster:
@@ -99,7 +101,8 @@ def _topic_info(row: Any) -> TopicInfo:
         message = NO_OFFSETS_TOPIC if unknown and row.name == "__consumer_offsets" else None
         refusal = broker_error(row.error_code, message)
         error = denied.explain(refusal, denied.DESCRIBE, topic=row.name)
-    return TopicInfo(row.name, topic_id, leaders, error, bool(row.is_internal))
+    epochs = {part.partition: part.leader_epoch for part in row.partitions}
+    return TopicInfo(row.name, topic_id, leaders, error, bool(row.is_internal), epochs)
 
 
 def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:

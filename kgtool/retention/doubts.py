@@ -7,7 +7,7 @@ Scala coordinator checks all groups of a broker at one fixed rate
 (``GroupMetadataManager.startup``), so its removals have one phase, to some milliseconds; and a
 rebalance ends with a new generation, mostly after ``group.initial.rebalance.delay.ms``, 3 s.
 
-Likewise the topics that a static member came back without go after a load (``Group.until_load``),
+Likewise the topics that a static member came back without go after a load (``Group.by_load``),
 by any broker. The new coordinator's checks have no such phase, so that nothing tells them apart.
 
 The Scala coordinator's check goes through all groups of the broker at once

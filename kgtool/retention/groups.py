@@ -91,10 +91,9 @@ class Group:
         self.topics: frozenset[str] | None = frozenset()
         self.written_topics: frozenset[str] | None = frozenset()
         """Of the newest record: the topics after the next load."""
-        self.until_load: frozenset[str] = frozenset()
-        """Topics that protect only if no load has come since the generation began: some record of
-        it is without them. A log shows a load by its leader epoch only, and the restart of a single
-        broker leaves that as it is."""
+        self.by_load: frozenset[str] | None = frozenset()
+        """Topics of which a load since the generation began decides: some records of it have them,
+        and some do not. None: of some the topics are not known, so it may be any."""
 
     @property
     def changes_on_load(self) -> bool:
@@ -106,7 +105,7 @@ class Group:
 
     def load(self) -> None:
         """Apply that a coordinator loads the partition."""
-        self.until_load = frozenset()
+        self.by_load = frozenset()
         if self.changes_on_load:
             self.topics = self.written_topics
             if self.rules.forgets_date_on_load is True and not self.member_count:
@@ -133,15 +132,20 @@ class Group:
                 self._remove(key_type, detail)
         else:
             kept = self._keeps_topics(key_type, detail)
-            topics, until_load = self.topics, self.until_load
+            topics, by_load = self.topics, self.by_load
             if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
                 self._reset(group_type)
                 self.known = True
             self._put(key_type, detail)
             if kept:
                 self.topics = topics
-                if topics is not None and self.written_topics is not None:
-                    self.until_load = until_load | (topics - self.written_topics)
+                self.by_load = self._differing(by_load)
+
+    def _differing(self, before: frozenset[str] | None) -> frozenset[str] | None:
+        """Add to topics those by which what was written differs from what the coordinator has."""
+        if self.topics is None or self.written_topics is None or before is None:
+            return before if self.topics == self.written_topics else None
+        return before | (self.topics ^ self.written_topics)
 
     def _keeps_topics(self, key_type: int, detail: GroupDetail) -> bool:
         """Whether a record is of a static member that is back: the same generation again."""
@@ -199,14 +203,14 @@ class Group:
         """Return the group for the rules; None: it does not exist."""
         if not self.known:
             return None
-        topics = self.topics if self.member_count else frozenset()
         return GroupSnapshot(
             self.type,
             self.state,
             self.protocol_type,
             self.state_since_ms,
-            topics,
+            self.topics if self.member_count else frozenset(),
             self.generation or 0,
+            self.by_load if self.member_count else frozenset(),
         )
 
 

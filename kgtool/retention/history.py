@@ -183,7 +183,7 @@ class History:
     def is_until_load(self, key: Key) -> bool:
         """Whether a load that the log does not show may have ended what protects the offset."""
         group = self._groups.get(key.group)
-        return group is not None and key.topic in group.until_load
+        return group is not None and (group.by_load is None or key.topic in group.by_load)
 
     def live_offset(self, key: Key) -> LiveOffset | None:
         """Return the offset committed for ``key``, with the current verdict."""

@@ -127,6 +127,10 @@ class RuleSet(NamedTuple):
     read from values of version 2 only, and these brokers write version 3. So from a restart or a
     move of the coordinator on the offsets of such a group go by their commits. None: some of these
     brokers do."""
+    shows_loads: bool = False
+    """Each restart of a broker raises the leader epoch, also a single broker's, after a stop and
+    after a kill (seen on 4.3.1). With ZooKeeper a single broker's does not (seen on 2.8.2), nor
+    one with KRaft that comes at once after a kill (seen on 3.9.1)."""
     minus_one_is_past: bool = False
     """2.1.x only: a v1 value with expireTimestamp -1 ("none") is taken for a time long past."""
 
@@ -177,6 +181,7 @@ RULES_4_1: Final = RuleSet(
     name="4.1",
     brokers="4.1 and later",
     new_coordinator=True,
+    shows_loads=True,
     pending_protects_offset=True,
     tombstone_drops_pending=True,
 )
@@ -264,6 +269,10 @@ class GroupSnapshot(NamedTuple):
     when one member's subscription can't be parsed."""
     generation: int = 0
     """Classic groups only."""
+    by_load: frozenset[str] | None = frozenset()
+    """Topics that are no longer subscribed, or only then, if the coordinator has loaded the
+    partition since a static member came back (``groups.Group``); None: all, as some record of the
+    generation can't be parsed."""
 
 
 class Verdict(NamedTuple):

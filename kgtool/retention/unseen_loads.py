@@ -1,10 +1,10 @@
 """What can be told of an offset although its coordinator may have restarted without a trace.
 
-A log shows by a new leader epoch that a coordinator has loaded the partition. The restart of a
-single broker leaves the epoch as it is, and some brokers then forget since when a group is Empty
-(``RuleSet.forgets_date_on_load``): of two verdicts either may hold, and what is told is where they
-agree. A load also decides which topics of a static member that came back protect
-(``groups.Group.until_load``): committed offsets are judged by those before it.
+A log shows by a new leader epoch that a coordinator has loaded the partition. With some brokers a
+restart leaves the epoch as it is (``RuleSet.shows_loads``). It decides which topics of a static
+member that came back protect (``groups.Group.by_load``), and some brokers then forget since when a
+group is Empty (``RuleSet.forgets_date_on_load``): of two verdicts either may hold, and what is told
+is where they agree.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from kgtool.retention.doubts import slack_ms
 from kgtool.retention.rules import GroupSnapshot, RuleSet, Verdict
 
 
-def after_load(rules: RuleSet, group: GroupSnapshot) -> GroupSnapshot:
-    """The group as its coordinator has it if it has loaded the partition: the same if equal."""
+def after_load(rules: RuleSet, group: GroupSnapshot, topic: str) -> GroupSnapshot:
+    """The group, as far as it is about one topic, as its coordinator has it if it has loaded the
+    partition: the same if equal."""
+    if not rules.shows_loads and (group.by_load is None or topic in group.by_load):
+        known = group.subscribed_topics
+        is_kept = known is None or topic in known
+        group = group._replace(subscribed_topics=frozenset(() if is_kept else (topic,)))
     dated = group.state == r.STATE_EMPTY and group.state_since_ms is not None
     forgets = dated and rules.may_forget_date
     return group._replace(state_since_ms=None) if forgets else group

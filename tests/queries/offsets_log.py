@@ -84,11 +84,13 @@ class FakeBroker:
         errors: Mapping[int, int] = {},
         topologies: Mapping[str, frozenset[str]] = {},
         partitions: int = 1,
+        epoch: int = -1,
     ) -> None:
         self.log = log
         self.errors = errors
         self.topologies = topologies
         self.partitions = partitions
+        self.epoch = epoch
         self.fetched: list[int] = []
         self.times_asked: list[int] = []
         self.configs = {
@@ -124,7 +126,8 @@ class FakeBroker:
 
     def _metadata(self, request: Any) -> Any:
         parts = [
-            metadata.Partition(partition=number, leader_id=1) for number in range(self.partitions)
+            metadata.Partition(partition=number, leader_id=1, leader_epoch=self.epoch)
+            for number in range(self.partitions)
         ]
         error = self.errors.get(3, 0)
         topic = metadata.Topic(error_code=error, name=TOPIC, partitions=[] if error else parts)
@@ -189,15 +192,19 @@ class FakeBroker:
         return streams_group_describe.Response(groups=groups)
 
 
-def described(group: str, snapshot: GroupSnapshot | None) -> GroupDescription:
+def described(
+    group: str, snapshot: GroupSnapshot | None, *, instance: str | None = None
+) -> GroupDescription:
     """A group as DescribeGroups would describe it."""
     seen = snapshot or GroupSnapshot()
     members: tuple[Member, ...] = ()
     if seen.state != "Empty":
-        members = (member(seen.subscribed_topics),)
+        members = (member(seen.subscribed_topics, instance=instance),)
     return GroupDescription(group, seen.type, seen.state, seen.protocol_type, "", None, members)
 
 
-def member(topics: Iterable[str] | None, regex: str | None = None) -> Member:
+def member(
+    topics: Iterable[str] | None, regex: str | None = None, *, instance: str | None = None
+) -> Member:
     subscribed = None if topics is None else tuple(sorted(topics))
-    return Member("m", None, "client", "/1", (), subscribed, subscribed_regex=regex)
+    return Member("m", instance, "client", "/1", (), subscribed, subscribed_regex=regex)

@@ -54,7 +54,7 @@ def one(broker: FakeBroker, description: GroupDescription, **options: Any) -> Ex
 def test_it_says_what_a_replay_of_the_whole_log_says(
     name: str, seed: int, retention_h: int
 ) -> None:
-    life = Life(random.Random(seed), regexes=False)
+    life = Life(random.Random(seed), regexes=False, static=True)
     log = life.log = RawLog()
     life.run(60, longest_pause_ms=R)
     rules = RULE_SETS[name]
@@ -98,7 +98,9 @@ def _questions(history: History) -> tuple[list[Question], dict[Any, Any], dict[s
         snapshot = history.snapshot(group)
         keys = sorted(history.offsets(group))
         pending = {TopicPartition(k.topic, k.partition): history.is_pending(group, k) for k in keys}
-        questions.append(Question(described(group, snapshot), pending))
+        classic = snapshot is not None and snapshot.type == r.TYPE_CLASSIC
+        instance = "static" if classic else None  # so that the log decides
+        questions.append(Question(described(group, snapshot, instance=instance), pending))
         expected.update({key: history.live_offset(key) for key in keys})
         if snapshot is not None and snapshot.type == r.TYPE_STREAMS:
             topologies[group] = snapshot.subscribed_topics or frozenset()
@@ -326,6 +328,49 @@ def test_a_date_that_a_restart_may_have_lost_is_not_told(
     assert error.message == (
         "When 1 offset of group g may expire is unknown: from 2023-11-14T23:13:12Z on if its "
         "broker has restarted since the group changed, else from 2023-11-14T23:13:19Z on."
+    )
+
+
+NEVER, COMMIT, UNKNOWN = (None, "subscribed"), (T - 1000 + R, "commit"), (None, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "said"),
+    [
+        # ZooKeeper leaves the epoch of a single broker's restart as it is.
+        ("2.7", -1, (UNKNOWN, NEVER, UNKNOWN)),
+        ("2.7", 0, (UNKNOWN, NEVER, UNKNOWN)),
+        ("2.7", 1, (COMMIT, NEVER, NEVER)),
+        ("3.8-new", 0, (UNKNOWN, NEVER, UNKNOWN)),
+        ("4.1", 0, (NEVER, NEVER, COMMIT)),
+        # The broker has restarted, and nothing was written since.
+        ("4.1", 2, (COMMIT, NEVER, NEVER)),
+    ],
+)
+def test_a_load_that_no_record_shows_decides_the_topics_of_a_static_member_that_is_back(
+    version: str, epoch: int, said: tuple[tuple[int | None, str | None], ...]
+) -> None:
+    """Was a date of what such a restart had protected (seen on 2.8.2, live: kept), and "never" of
+    what it had freed. Sibling: by the analysis (``test_one_history``)."""
+    log = RawLog()
+    log.classic(T - 3000, [["t1", "t2"]], cst=T - 3000, static=True)
+    partitions = [TopicPartition(topic, 0) for topic in ("t1", "t2", "t3")]
+    for partition in partitions:
+        log.commit(T - 1000, partition.topic)
+    log.classic(T - 500, [["t2", "t3"]], cst=T - 3000, static=True)
+    stable = r.GroupSnapshot("classic", "Stable", "consumer", None, frozenset(["t2", "t3"]))
+    question = Question(described("g", stable, instance="i"), dict.fromkeys(partitions, False))
+    found = ask(FakeBroker(log, version, epoch=epoch), question)
+    answers = found.groups["g"].offsets
+    assert tuple(answers[partition][1:3] for partition in partitions) == said
+    messages = [error.message for error in found.errors]
+    assert messages == (
+        [
+            "When 2 offsets of group g may expire is unknown: from 2023-11-14T23:13:19Z on if its "
+            "broker has restarted since the group changed, else from 2023-11-14T23:13:19Z on."
+        ]
+        if UNKNOWN in said
+        else []
     )
 
 

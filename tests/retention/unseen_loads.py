@@ -11,7 +11,7 @@ from itertools import product
 from kgtool.records import Record
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention.history import Entry, History, Key
-from kgtool.retention.rules import RULES_2_5, RULES_2_6, RULES_2_6_ANY, STATE_EMPTY, RuleSet
+from kgtool.retention.rules import RULE_LIVE_GROUP, RULES_2_5, RULES_2_6, RULES_2_6_ANY, RuleSet
 
 Told = tuple[str | None, int | None]
 """Rule and date; a rule of None: unknown."""
@@ -27,7 +27,8 @@ def told(
     :param slack_ms: dates as near as that are as good as one.
     """
     dates: dict[Key, list[tuple[int | None, str]]] = {}
-    own = [at for at, entry in enumerate(entries) if _is_own(entry)]
+    rules_of: dict[Key, set[str]] = {}
+    own = [at for at, entry in enumerate(entries) if _is_own(entry) and not rules.shows_loads]
     # A broker that is some 2.6 keeps the date, or is 2.6.0.
     either = [rules] if rules != RULES_2_6_ANY else [RULES_2_6, RULES_2_5]
     for place, known in product([None, *own], either):
@@ -37,12 +38,16 @@ def told(
             if at == place:
                 history.load(entry.partition, entry.timestamp_ms)
         for each in history.live():
-            # A restart may give a group with members other topics, too; those before are told.
-            has_members = each.group is not None and each.group.state != STATE_EMPTY
-            if place is None or not has_members:
-                dates.setdefault(each.key, []).append((each.expires_at_ms, each.verdict.rule))
+            dates.setdefault(each.key, []).append((each.expires_at_ms, each.verdict.rule))
+            if not (each.is_pending and known.pending_protects_offset):
+                rules_of.setdefault(each.key, set()).add(each.verdict.rule)
     end_ms = entries[-1].timestamp_ms
-    return {key: _agreed(found, end_ms, slack_ms) for key, found in dates.items()}
+    # Where the topics may be unknown after a load, or become known, nothing is told of any.
+    mixed = {key for key, some in rules_of.items() if RULE_LIVE_GROUP in some and len(some) > 1}
+    return {
+        key: (None, None) if key in mixed else _agreed(found, end_ms, slack_ms)
+        for key, found in dates.items()
+    }
 
 
 def _is_own(entry: Entry) -> bool:

@@ -193,10 +193,15 @@ class FoldedLog:
         stored, commits = past.stored[rows], self.log.offsets
         topics, group = self.log.keys.topic[past.key[rows]], states.groups.at(state)
         topic = states.topic_protection(state, topics)
-        if loaded and plan.rules.may_forget_date:  # as ``unseen_loads.after_load``
-            group = group._replace(since_ms=np.full_like(group.since_ms, NONE))
+        subscribed = topic.subscribed
+        if loaded:  # as ``unseen_loads.after_load``
+            decides = self.by_load(state, topics)
+            subscribed = (subscribed | (decides & ~group.reads)) ^ decides
+            group = group._replace(reads=group.reads | decides)
+            if plan.rules.may_forget_date:
+                group = group._replace(since_ms=np.full_like(group.since_ms, NONE))
         times = commits.commit_ms[stored], commits.expire_ms[stored]
-        offset = rc.Offset(*times, topic.subscribed, past.pending[rows])
+        offset = rc.Offset(*times, subscribed, past.pending[rows])
         due, rule = plan.wrote.verdict(plan.rules, group, offset)
         expires = np.maximum(due, past.stored_ms[rows])
         if not plan.rules.fixed_at_commit:
@@ -211,6 +216,11 @@ class FoldedLog:
         return Verdicts(
             np.where(has, rule, -1), np.where(has, due, NONE), np.where(has & ~never, expires, NONE)
         )
+
+    def by_load(self, state: Ints, topic: Ints) -> Bools:
+        """Whether a load that the log does not show decides who subscribes to each topic."""
+        found = self.states.by_load(state, topic)
+        return np.zeros_like(found) if self.plan.rules.shows_loads else found
 
     def table(self, name: str, columns: dict[str, Any], extra: schema.Schema = ()) -> pa.Table:
         """An Arrow table of ``schema.TABLES``, with extra columns."""

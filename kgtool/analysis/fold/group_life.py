@@ -50,8 +50,8 @@ class GroupState(NamedTuple):
     dated_until_ms: int | None = None
     """... and until when."""
     members: int = 0
-    until_load: frozenset[str] = frozenset()
-    """Those of ``topics`` that a load would end."""
+    by_load: frozenset[str] | None = frozenset()
+    """As ``Group.by_load``."""
 
 
 class GroupLife(Group):
@@ -131,7 +131,7 @@ class GroupLife(Group):
             self.judged_since_ms,
             *self.dated,
             self.member_count,
-            self.until_load,
+            self.by_load,
         )
         if last == self.last and not event.tombstone:
             return None

@@ -138,9 +138,11 @@ class GroupStates:
             released = np.where(places[found] == pair, freed_ms[found], released)
         return TopicProtection(is_subscribed(self._log, self._rows, row, topic), released)
 
-    def is_until_load(self, state: Ints, topic: Ints) -> Bools:
-        """Whether a load that the log does not show may have ended what protects each topic."""
-        return is_subscribed(self._log, self._rows, self.row[state], topic, "until_load")
+    def by_load(self, state: Ints, topic: Ints) -> Bools:
+        """Whether a load that the log need not show decides what protects each topic."""
+        row = self.row[state]
+        every = np.array([each.by_load is None for each in self._rows], dtype=np.bool_)[row]
+        return every | is_subscribed(self._log, self._rows, row, topic, "by_load")
 
 
 def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, GroupState]]:

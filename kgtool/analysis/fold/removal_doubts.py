@@ -50,7 +50,7 @@ def _until_load(folded: FoldedLog, removed: Removed) -> Bools:
     found = (removed.stored >= 0) & (removed.rule == rc.RULE[r.RULE_SUBSCRIBED])
     some, log = np.flatnonzero(found), folded.log
     topic = log.keys.topic[log.offsets.key[removed.stored[some]]]
-    found[some] = folded.states.is_until_load(removed.state[some], topic)
+    found[some] = folded.states.by_load(removed.state[some], topic)
     return found
 
 

@@ -73,7 +73,8 @@ def _told(folded: FoldedLog, rows: Ints, state: Ints) -> tuple[Verdicts, Bools]:
     As ``unseen_loads.one_date`` has it.
     """
     found = folded.verdicts(rows, state)
-    if not folded.plan.rules.may_forget_date:
+    topic = folded.log.keys.topic[folded.history.key[rows]]
+    if not (folded.plan.rules.may_forget_date or folded.by_load(state, topic).any()):
         return found, np.zeros(len(rows), dtype=np.bool_)
     other = folded.verdicts(rows, state, loaded=True)
     a, b = found.expires_ms, other.expires_ms
@@ -90,7 +91,8 @@ def table(folded: FoldedLog, found: LiveOffsets) -> pa.Table:
     log, states, unknown, missing = folded.log, folded.states, folded.unknown, folded.log.missing
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(folded.plan.rules, states.groups.at(state))
-    subscribed = np.where(seen.known, rc.subscribed(seen, found.held), rc.UNKNOWN)
+    is_told = seen.known & ~folded.by_load(state, log.keys.topic[found.key])
+    subscribed = np.where(is_told, rc.subscribed(seen, found.held), rc.UNKNOWN)
     subscribed = unknown.subscribed(found.group, seen, subscribed)
     kinds = (np.where(seen.known, code, -1) for code in (seen.type, seen.state))
     group_type, group_state = unknown.kinds(found.group, *kinds)

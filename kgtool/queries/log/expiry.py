@@ -123,6 +123,7 @@ def find_expiries(
         node = located[question.description.group]
         search.add(question, rules[node] if isinstance(node, int) else node, node)
     for group in search.groups:
+        group.epoch = topic.epochs.get(offsets_partition(group.name, len(topic.leaders) or 1), -1)
         stretch = (log or {}).get(group.name)
         if isinstance(stretch, Stretch):
             group.learn(stretch)
@@ -195,6 +196,8 @@ class _Group:
         self.name = question.description.group
         self.question = question
         self.broker = broker
+        self.epoch = -1
+        """Of the leader of the group's partition; -1: unknown."""
         self.log: GroupLog | None = None
         self.is_whole = False
         self._before_ms: int | None = None
@@ -211,6 +214,7 @@ class _Group:
     def learn(self, stretch: Stretch) -> None:
         """Take what a stretch of the log says."""
         self.log, self._before_ms = stretch
+        self.log.reach(self.epoch)  # nothing may have been written since
         self.is_whole = self._before_ms is None
         self._known.clear()
         self.by_load.clear()
@@ -289,13 +293,13 @@ class _Group:
         said = verdict(self.broker.rules, state.snapshot, *rest)
         if said.rule != r.RULE_SUBSCRIBED and state.may_subscribe_more:
             return None
-        if committed is None and said.expires_at_ms is not None:
+        loaded = state.snapshot and after_load(self.broker.rules, state.snapshot, partition.topic)
+        other = said if loaded is state.snapshot else verdict(self.broker.rules, loaded, *rest)
+        if committed is None and (said.expires_at_ms, other.expires_at_ms) != (None, None):
             return None
         at = None if committed is None else committed.commit_timestamp_ms
-        said = self._from_now_on(partition, said)
-        loaded = state.snapshot and after_load(self.broker.rules, state.snapshot)
-        if loaded is not state.snapshot:
-            other = self._from_now_on(partition, verdict(self.broker.rules, loaded, *rest))
+        said, other = (self._from_now_on(partition, each) for each in (said, other))
+        if other != said:
             told = one_date(said, other, self._shared.now_ms, self.broker.interval_ms or 0)
             if told is None:
                 self.by_load.append((other, said))

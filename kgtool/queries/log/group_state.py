@@ -80,14 +80,19 @@ def _classic(
     known = [topics for topics in subscriptions if topics is not None]
     # One subscription that can't be read makes the whole group's unknown.
     topics = frozenset().union(*known) if len(known) == len(subscriptions) else None
+    by_load: frozenset[str] | None = frozenset()
     if any(member.instance_id is not None for member in description.members):
         # A static member that came back may have brought other topics than the coordinator's.
         written = log.classic(description.group, is_whole=is_whole) if log else None
         if written is None and not is_whole:
             return None
         if written is not None and written.state == r.STATE_STABLE:
-            topics = written.subscribed_topics
-    return GroupState(GroupSnapshot(r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=topics))
+            topics, by_load = written.subscribed_topics, written.by_load
+    return GroupState(
+        GroupSnapshot(
+            r.TYPE_CLASSIC, state, protocol_type, subscribed_topics=topics, by_load=by_load
+        )
+    )
 
 
 def _empty_classic(

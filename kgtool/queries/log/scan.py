@@ -97,15 +97,20 @@ class GroupLog:
         :raises DecodeError: they can't be read.
         """
         for batch in batches_containing(data, self._needles):
-            epoch = batch.leader_epoch(data)
-            if epoch > self._epoch >= 0:
-                self._load()
-            self._epoch = max(epoch, self._epoch)
+            self.reach(batch.leader_epoch(data))
             if batch.is_control:
                 self._end_transaction(data, batch)
                 continue
             for record in read_records(data, batch):
                 self._take(batch, record)
+
+    def reach(self, epoch: int) -> None:
+        """Apply the epoch of the partition's leader: a newer one has loaded the partition."""
+        if epoch > self._epoch >= 0:
+            for group in self._classic.values():
+                group.load()
+            self._sure.update(self._classic)
+        self._epoch = max(epoch, self._epoch)
 
     def _take(self, batch: Batch, record: RawRecord) -> None:
         key = record.key
@@ -143,12 +148,6 @@ class GroupLog:
             self._take_metadata(group, raw)
         elif number == REGULAR_EXPRESSION:
             self._regexes[raw.key] = raw
-
-    def _load(self) -> None:
-        """Apply that a coordinator has loaded the partition, as a new leader epoch shows."""
-        for group in self._classic.values():
-            group.load()
-        self._sure.update(self._classic)
 
     def _take_metadata(self, name: str, raw: _Raw) -> None:
         group = self._classic.setdefault(name, Group(self._rules))
