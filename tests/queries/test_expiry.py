@@ -366,8 +366,8 @@ def test_a_load_that_no_record_shows_decides_the_topics_of_a_static_member_that_
     messages = [error.message for error in found.errors]
     assert messages == (
         [
-            "When 2 offsets of group g may expire is unknown: from 2023-11-14T23:13:19Z on if its "
-            "broker has restarted since the group changed, else from 2023-11-14T23:13:19Z on."
+            "Whether 2 offsets of group g may expire is unknown: a static member is back with "
+            "other topics. They count if the group's broker has restarted since, else those before."
         ]
         if UNKNOWN in said
         else []

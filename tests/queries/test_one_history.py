@@ -92,6 +92,8 @@ def test_each_random_history_is_read_alike(author: str, seed: int, tmp_path: Pat
             assert row.expires_at_ms <= kept[-1].timestamp_ms
         else:
             assert (row.rule, row.expires_at_ms) == told[each.key]
+        if row.rule is None and row.group_state == r.STATE_STABLE:
+            assert row.subscribed is None
         key = TopicPartition(each.key.topic, each.key.partition)
         assert log.commit(each.key.group, key) == each.stored.committed
     for name in names:

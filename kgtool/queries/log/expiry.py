@@ -382,21 +382,26 @@ def _incomplete(group: _Group) -> KgError:
 
 
 def _by_load(group: _Group, now_ms: int) -> KgError:
-    """Say the two dates: a restart that no log shows decides (``unseen_loads``)."""
-    restarted, not_restarted = zip(*group.by_load, strict=True)
-    count = counted(len(restarted), "offset")
-    error = KgError(
-        f"When {count} of group {group.name} may expire is unknown: "
-        f"{_earliest(restarted, now_ms)} if its broker has restarted since the group changed, else "
-        f"{_earliest(not_restarted, now_ms)}.",
-        hint="No log shows the restart of a single broker.",
+    """Say what a restart that no log shows decides: two dates, or topics (``unseen_loads``)."""
+    restarted, not_restarted = (
+        [each.expires_at_ms for each in verdicts] for verdicts in zip(*group.by_load, strict=True)
     )
+    offsets = f"{counted(len(restarted), 'offset')} of group {group.name} may expire is unknown"
+    if None in restarted + not_restarted:
+        said = (
+            f"Whether {offsets}: a static member is back with other topics. They count if the "
+            "group's broker has restarted since, else those before."
+        )
+    else:
+        said = (
+            f"When {offsets}: {_earliest(restarted, now_ms)} if its broker has restarted since the "
+            f"group changed, else {_earliest(not_restarted, now_ms)}."
+        )
+    error = KgError(said, hint="No log shows the restart of a single broker.")
     error.name = "UNSEEN_RESTART"
     return error
 
 
-def _earliest(verdicts: Iterable[r.Verdict], now_ms: int) -> str:
-    times = [each.expires_at_ms for each in verdicts if each.expires_at_ms is not None]
-    if not times:
-        return "never"
-    return "at the next check" if min(times) <= now_ms else f"from {moment(min(times))} on"
+def _earliest(times: Iterable[int | None], now_ms: int) -> str:
+    first = min(filter(None, times))
+    return "at the next check" if first <= now_ms else f"from {moment(first)} on"
