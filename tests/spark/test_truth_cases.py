@@ -37,7 +37,10 @@ def test_a_static_member_is_back_with_other_topics(rules: r.RuleSet, engine: Mak
     found = analysis(case, rules, engine)
     kept = {(row.group, row.topic): row.rule for row in rows_of(found, "live")}
     groups = ("adds-t3", "t3-for-t2")
-    assert kept == {(g, t): r.RULE_SUBSCRIBED for g in groups for t in ("t1", "t2")}
+    expected = {(g, t): r.RULE_SUBSCRIBED for g in groups for t in ("t1", "t2")}
+    if not rules.shows_loads:  # with a restart that no log shows, t2 would no longer protect
+        expected["t3-for-t2", "t2"] = None
+    assert kept == expected
     assert not rows_of(found, "overdue")
 
 
