@@ -28,7 +28,7 @@ from kgtool.queries.cluster.permissions import Operations, Permissions, permissi
 from kgtool.queries.doctor.examine import WITHIN_MS, Diagnosis, diagnose
 from kgtool.queries.doctor.facts import DoctorOptions
 from kgtool.queries.doctor.finding import Finding
-from kgtool.queries.groups.describe import describe_with_type, is_subscribed
+from kgtool.queries.groups.describe import describe_with_type, is_subscribed, may_count_others
 from kgtool.queries.groups.share_and_streams import read_share_groups
 from kgtool.queries.log.expiry import (
     SLACK_MS,
@@ -183,7 +183,7 @@ def explain_group(
         is_read,
         dict.fromkeys(values, Expiry(rule=RULE_SHARE)) if is_share else _offsets(expiry),
         snapshot,
-        _topic_uses(description, values, snapshot, refusals.offsets) if exists else [],
+        _topic_uses(description, values, expiry, refusals.offsets) if exists else [],
         refusals.deletion,
         refusals.reset,
         past if isinstance(past, GroupPast) else None,
@@ -261,16 +261,15 @@ def _past(
 def _topic_uses(
     description: GroupDescription,
     values: dict[TopicPartition, CommittedOffset],
-    snapshot: GroupSnapshot | None,
+    expiry: GroupExpiry | None,
     refusals: Mapping[TopicPartition, ItemError | None],
 ) -> list[TopicUse]:
-    resolved = snapshot.subscribed_topics if snapshot is not None else None
     uses = []
     for topic in sorted(_topic_names(description, values)):
         partitions = [partition for partition in values if partition.topic == topic]
         subscribed = is_subscribed(description.members, topic)
-        if subscribed is None and resolved is not None:
-            subscribed = topic in resolved  # by a regular expression, as the log has it resolved
+        if subscribed is None or may_count_others(description):  # the log has it
+            subscribed = expiry.subscribes(topic) if expiry is not None else None
         members = description.members
         holders = [m for m in members if topic in (*(m.subscribed or ()), *dict(m.assignment))]
         error = next(filter(None, map(refusals.get, partitions)), None)

@@ -156,5 +156,8 @@ def _member(number: int, topics: Sequence[str] | bytes, *, static: bool) -> Memb
     raw = topics if isinstance(topics, bytes) else subscription(topics)
     instance = f"i{number}" if static else None
     return MemberMetadata(
-        member_id=f"m{number}", group_instance_id=instance, session_timeout=1, subscription=raw
+        member_id=f"m{number}",
+        group_instance_id=instance,
+        session_timeout=600_000,
+        subscription=raw,
     )

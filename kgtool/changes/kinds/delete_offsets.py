@@ -32,8 +32,14 @@ from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_error, pending_partitions
 from kgtool.queries.cluster.topics import expand
-from kgtool.queries.groups.describe import describe_with_type, is_subscribed, wrong_type
+from kgtool.queries.groups.describe import (
+    describe_with_type,
+    is_subscribed,
+    may_count_others,
+    wrong_type,
+)
 from kgtool.queries.groups.share_and_streams import read_share_groups
+from kgtool.queries.log.expiry import GroupExpiry, Question, find_expiries
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
@@ -73,7 +79,9 @@ class DeleteOffsets(NamedTuple):
         found: list[GroupOffsetDeletions] = []
         if not specs:
             return found
-        for description, committed, error in (yield from _read_all(cluster, specs, self.force)):
+        read = yield from _read_all(cluster, specs, self.force)
+        in_log = yield from _read_topics(cluster, read)
+        for description, committed, error in read:
             group = description.group
             partitions, missing = expand(cluster, specs[group])
             unknown = [_failed_topic(group, topic, missing[topic]) for topic in sorted(missing)]
@@ -83,7 +91,7 @@ class DeleteOffsets(NamedTuple):
                 assert problem is not None
                 found.append(_all_failed(group, partitions, unknown, problem))
                 continue
-            seen = _Seen(cluster, description, committed)
+            seen = _Seen(cluster, description, committed, in_log.get(group))
             rows = [self._foresee(seen, at) for at in partitions]
             found.append(GroupOffsetDeletions(group, rows + unknown, None, description))
         return found if self.asks_broker else (yield from _find_negative(cluster, found))
@@ -96,7 +104,7 @@ class DeleteOffsets(NamedTuple):
         if refused is not None:
             return _failed(seen.description, row, refused)
         outcome: int | KgError = seen.missing(at) or codes.NONE
-        if not outcome and any(_is_held(member, at.topic) for member in seen.description.members):
+        if not outcome and seen.is_held(at.topic):
             outcome = codes.GROUP_SUBSCRIBED_TO_TOPIC
         if self.asks_broker:
             return row
@@ -164,6 +172,8 @@ class _Seen(NamedTuple):
     cluster: Cluster
     description: GroupDescription
     committed: Committed
+    in_log: GroupExpiry | None
+    """Of a group that ``may_count_others``."""
 
     @property
     def group(self) -> str:
@@ -175,6 +185,12 @@ class _Seen(NamedTuple):
             return offsets_of(self.committed, [at]).get(at)
         value = self.committed.get(at)
         return value if isinstance(value, CommittedOffset) else None
+
+    def is_held(self, topic: str) -> bool:
+        """Whether the broker will refuse; where that is unknown, it decides by itself."""
+        if self.in_log is not None:
+            return self.in_log.subscribes(topic) is True
+        return any(_is_held(member, topic) for member in self.description.members)
 
     def missing(self, at: TopicPartition) -> KgError | None:
         """Return why there is no such partition; None where there is one."""
@@ -192,6 +208,17 @@ class _Seen(NamedTuple):
             return missing
         is_pending = not force and pending_partitions(self.committed, [at])
         return pending_error(self.group) if is_pending else None
+
+
+def _read_topics(
+    cluster: Cluster, read: Iterable[tuple[GroupDescription, Committed | KgError, ItemError | None]]
+) -> Operation[Mapping[str, GroupExpiry]]:
+    """Return what the log has of groups whose members do not tell which topics count."""
+    doubtful = [Question.of(one, committed) for one, committed, _ in read if may_count_others(one)]
+    if not doubtful:
+        return {}
+    # Times are not asked for: a now of 0 reads the partitions from their beginnings.
+    return (yield from find_expiries(cluster, doubtful, 0)).groups
 
 
 def _find_negative(

@@ -237,6 +237,18 @@ def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
     return None if is_unknown else False
 
 
+def may_count_others(description: GroupDescription) -> bool:
+    """Whether a static member has come back with other topics than its group shares out (KIP-345).
+
+    Those that its coordinator goes by are in the log (``retention.groups.Group``).
+    """
+    members = description.members
+    if description.type != "classic" or all(member.instance_id is None for member in members):
+        return False
+    named = {topic for member in members for topic in member.subscribed or ()}
+    return named != {topic for member in members for topic, _ in member.assignment}
+
+
 def describe_with_type(
     cluster: Cluster, groups: Sequence[str], kinds: dict[str, str] | None = None
 ) -> Operation[list[GroupDescription]]:

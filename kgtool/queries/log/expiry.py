@@ -93,6 +93,16 @@ class GroupExpiry(NamedTuple):
         """Whether every offset has a rule."""
         return all(expiry.rule is not None for expiry in self.offsets.values())
 
+    def subscribes(self, topic: str) -> bool | None:
+        """Whether the group's coordinator counts a topic as subscribed; None: unknown."""
+        if self.broker is None or self.snapshot is None:
+            return None
+        loaded = after_load(self.broker.rules, self.snapshot, topic).subscribed_topics
+        known = self.snapshot.subscribed_topics
+        if known is None or loaded is None or (topic in known) != (topic in loaded):
+            return None
+        return topic in known
+
 
 class Expiries(NamedTuple):
     """The answers by group, and why something of them is unknown, each reason once."""
