@@ -99,6 +99,9 @@ class GroupStates:
         self.row = np.append(row[order], count + 1)
         self.groups = groups_of(self._rows).at(self.row)
         self._log = log
+        decided = [each.by_load for each in self._rows]
+        self._all_by_load = np.array([n for n, some in enumerate(decided) if some is None], int)
+        self._some_by_load = np.array([n for n, some in enumerate(decided) if some], int)
         self.latest = np.full(log.size, -1, dtype=np.int64)
         """The last state of each group; -1 (of no group) if it has none."""
         self.latest[self.group] = np.arange(len(self.group))
@@ -141,8 +144,10 @@ class GroupStates:
     def by_load(self, state: Ints, topic: Ints) -> Bools:
         """Whether a load that the log need not show decides what protects each topic."""
         row = self.row[state]
-        every = np.array([each.by_load is None for each in self._rows], dtype=np.bool_)[row]
-        return every | is_subscribed(self._log, self._rows, row, topic, "by_load")
+        found = np.isin(row, self._all_by_load)
+        some = np.flatnonzero(np.isin(row, self._some_by_load))
+        found[some] = is_subscribed(self._log, self._rows, row[some], topic[some], "by_load")
+        return np.asarray(found, dtype=np.bool_)
 
 
 def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, GroupState]]:

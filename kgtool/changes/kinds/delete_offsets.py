@@ -80,7 +80,7 @@ class DeleteOffsets(NamedTuple):
         if not specs:
             return found
         read = yield from _read_all(cluster, specs, self.force)
-        in_log = yield from _read_topics(cluster, read)
+        in_log = {} if self.asks_broker else (yield from _read_topics(cluster, read))
         for description, committed, error in read:
             group = description.group
             partitions, missing = expand(cluster, specs[group])
