@@ -39,6 +39,8 @@ Json = Literal[
 """A JSON type, with a ``?`` if it may be null: ``error`` is an error object, ``strings`` and
 ``integers`` are arrays, ``rows`` is an array of objects."""
 
+_PLAIN_VALUES = ("string", "string?", "integer", "integer?")
+
 Row = Mapping[str, Any]
 Text = Callable[[Row], str | None]
 R = TypeVar("R", bound=Row)
@@ -76,6 +78,14 @@ class Column(NamedTuple):
     def cell(self, row: Row) -> str:
         """Return the cell as text: ``-`` if unknown, control characters escaped."""
         return text_of(self.text(row) if self.text is not None else row.get(self.key))
+
+    def cells(self, rows: Iterable[Row]) -> list[str]:
+        """Return the cells of many rows; each different value is written once."""
+        if self.text is not None or self.json not in _PLAIN_VALUES:
+            return list(map(self.cell, rows))
+        values = [row.get(self.key) for row in rows]
+        texts = {value: text_of(value) for value in set(values)}
+        return [texts[value] for value in values]
 
 
 class Results(NamedTuple):

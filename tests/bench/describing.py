@@ -18,7 +18,7 @@ def measure(world: World, runs: int, sizes: Sizes) -> list[Result]:
     """Time text against Kafka's tool, NDJSON against the same requests replayed bare."""
     work = f"--describe --all-groups, {sizes.groups:,} × {sizes.offsets}, text"
     rows = sizes.groups * sizes.offsets
-    return [*_text(world, runs, work, rows), _ndjson(world, runs, rows)]
+    return [*_text(world, runs, work, rows), _own(world, runs, rows), _ndjson(world, runs, rows)]
 
 
 def of_streams(world: World, runs: int, sizes: Sizes) -> list[Result]:
@@ -65,6 +65,20 @@ def _text(world: World, runs: int, work: str, rows: int) -> list[Result]:
 def _rows(out: bytes) -> set[tuple[str, ...]]:
     lines = (line.split() for line in out.decode().splitlines())
     return {tuple(words) for words in lines if len(words) > 5 and words[0] != "GROUP"}
+
+
+def _own(world: World, runs: int, rows: int) -> Result:
+    """The table that a user sees who types ``kgtool describe``, against that of Kafka's form."""
+    at = ["--bootstrap-server", world.bootstrap]
+    ours = Command([KGTOOL, "describe", *at, "--all-groups"])
+    kafkas_form = Command([KGTOOL, *at, "--describe", "--all-groups"])
+
+    def is_complete(ours: Run, _theirs: Run) -> None:
+        assert ours.out.count(b" ok\n") >= rows
+
+    pair = in_turn(ours, kafkas_form, runs, is_complete)
+    work = "the same, kgtool describe --all-groups"
+    return Result(work, "Kafka's form", pair.ratio, 3, seconds=seconds(pair.ours))
 
 
 def _ndjson(world: World, runs: int, rows: int) -> Result:

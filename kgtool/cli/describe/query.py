@@ -64,6 +64,7 @@ class DescribedGroup:
         return [pick(sums, BY_GROUP)]
 
 
+_KEYS = keys(OFFSETS)
 Show = Callable[[DescribedGroup], None]
 Expiries = dict[tuple[str, TopicPartition], "Expiry"]
 
@@ -143,7 +144,7 @@ def offset_row(
     row: OffsetRow, view: View, expiries: Expiries, moving: rates.Rates
 ) -> dict[str, Any]:
     """Return a row of ``describe --offsets`` with what the view's options add."""
-    fields = dict(zip(keys(OFFSETS), rows.offset_values(row), strict=True))
+    fields = dict(zip(_KEYS, rows.offset_values(row), strict=True))
     if view.read_committed:
         fields["last_stable_offset"] = row.last_stable_offset
     if view.expiry:

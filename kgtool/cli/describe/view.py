@@ -45,7 +45,13 @@ _VERBOSE = {
     "topology_epoch",
 }
 """Columns of ``--verbose``."""
-_WHERE_KNOWN = {"group_instance_id", "upgraded", "topology_epoch", *groups.SUBSCRIPTION}
+_WHERE_KNOWN = {
+    "group_instance_id",
+    "lost_at_ms",
+    "upgraded",
+    "topology_epoch",
+    *groups.SUBSCRIPTION,
+}
 """Columns that are shown where any row has a value."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
 """Columns that only ``--columns`` shows."""
@@ -207,12 +213,12 @@ class View(NamedTuple):
             return False
         if key in _WHERE_KNOWN:
             return any(row.get(key) is not None for row in found)
+        if key == "readable":
+            return not self.kafka_form and any(map(_has_less, found))
         by_option = {
             "lag_ms": self.time_lag,
-            "lost_at_ms": any(row.get(key) is not None for row in found),
             "last_stable_offset": self.read_committed,
             "status": not self.kafka_form,
-            "readable": not self.kafka_form and any(map(_has_less, found)),
             **dict.fromkeys(groups.EXPIRY_KEYS, self.expiry),
             **dict.fromkeys(_RATE_KEYS, bool(self.rates_over_ms)),
         }

@@ -7,8 +7,7 @@ and draws no table in parts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.cli.output import terminal
@@ -42,6 +41,10 @@ _FAILED = ("failed", "unknown", "changed", "not-reached", "not reached")
 """How statuses of what was not done begin."""
 
 
+Cells = dict[Column, list[str]]
+"""The cells of each column, as text."""
+
+
 class Fit(NamedTuple):
     """The columns of a table that fits, and their widths."""
 
@@ -70,11 +73,10 @@ def draw(
     :param colored: colours for headers, statuses and lags.
     :param cut: shorten what is wider than its column, which otherwise moves the rest of its row.
     """
+    cells = _cells(columns if sizes is None else sizes, rows)
     if sizes is None:
-        sizes, cut = fit(columns, rows).sizes, False
-    cells = _wrapped({column: list(map(column.cell, rows)) for column in sizes}, sizes)
-    drawn = (_column(*item, sizes[item[0]], mark if cut else None, colored) for item in cells)
-    return "".join(_GAP.join(line).rstrip() + "\n" for line in zip(*drawn, strict=True))
+        sizes, cut = _fit(cells, None).sizes, False
+    return _draw(cells, sizes, mark if cut else None, colored)
 
 
 def draw_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -82,11 +84,16 @@ def draw_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> 
 
     A note on stderr names the columns that do not fit.
     """
-    return _draw_sized(output, _sizes_for(output, columns, rows), rows)
+    cells = _cells(columns, rows)
+    return _draw_sized(output, _sizes_for(output, cells), cells)
 
 
-def _sizes_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> dict[Column, int]:
-    fitting = fit(columns, rows, output.table_width)
+def _cells(columns: Iterable[Column], rows: Sequence[Row]) -> Cells:
+    return {column: column.cells(rows) for column in columns}
+
+
+def _sizes_for(output: Output, cells: Cells) -> dict[Column, int]:
+    fitting = _fit(cells, output.table_width)
     if fitting.hidden:
         output.note_once(
             f"Hidden columns (terminal too narrow): {', '.join(fitting.hidden)}. "
@@ -95,10 +102,9 @@ def _sizes_for(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -
     return fitting.sizes
 
 
-def _draw_sized(output: Output, sizes: Mapping[Column, int], rows: Sequence[Row]) -> str:
-    mark = terminal.mark_for()
-    cut, colored = output.table_width is not None, output.is_colored
-    table = draw(tuple(sizes), rows, sizes=sizes, colored=colored, mark=mark, cut=cut)
+def _draw_sized(output: Output, sizes: Mapping[Column, int], cells: Cells) -> str:
+    mark = terminal.mark_for() if output.table_width is not None else None
+    table = _draw(cells, sizes, mark, output.is_colored)
     return table.partition("\n")[2] if output.no_headers else table
 
 
@@ -186,16 +192,17 @@ class TableStream:
         rows, self._held = self._held, []
         if not rows:
             return
+        cells = _cells(self._columns if self._sizes is None else self._sizes, rows)
         if self._sizes is None:
-            self._sizes = _sizes_for(self._output, self._columns, rows)
-            self._output.text(_draw_sized(self._output, self._sizes, rows), end="")
+            self._sizes = _sizes_for(self._output, cells)
+            self._output.text(_draw_sized(self._output, self._sizes, cells), end="")
             return
         for column, size in self._sizes.items():
             if column.kind != NAME:
-                self._sizes[column] = max(size, _size(column, rows))
+                self._sizes[column] = max(size, _size(column, cells[column]))
             elif self._output.table_width is None:
-                self._sizes[column] = max(size, _padding(column, rows))
-        table = _draw_sized(self._output, self._sizes, rows)
+                self._sizes[column] = max(size, _padding(column, cells[column]))
+        table = _draw_sized(self._output, self._sizes, cells)
         more = table if self._output.no_headers else table.partition("\n")[2]
         self._output.text(more, end="")
 
@@ -213,14 +220,18 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None
     last; then the columns with the lowest ``spare`` are hidden, one at a time. Without a width, one
     long name does not move the other rows.
     """
+    return _fit(_cells(columns, rows), width)
+
+
+def _fit(cells: Cells, width: int | None) -> Fit:
     if width is None:
-        return Fit({c: (_padding if c.kind == NAME else _size)(c, rows) for c in columns}, [])
-    whole = {column: _size(column, rows) for column in columns}
+        return Fit({c: (_padding if c.kind == NAME else _size)(c, cells[c]) for c in cells}, [])
+    whole = {column: _size(column, cells[column]) for column in cells}
     sizes = dict(whole)
     fitting = Fit(sizes, [])
-    spare = sorted((column for column in columns if column.spare), key=lambda c: c.spare)
-    for column in (*spare, *(column for column in columns if not column.spare)):
-        is_empty = not column.decides and all(column.cell(row) == "-" for row in rows)
+    spare = sorted((column for column in cells if column.spare), key=lambda c: c.spare)
+    for column in (*spare, *(column for column in cells if not column.spare)):
+        is_empty = not column.decides and all(cell == "-" for cell in cells[column])
         if fitting.width > width and is_empty:
             del sizes[column]
     _shrink_names(fitting, width)
@@ -249,14 +260,13 @@ def _shrink_names(fitting: Fit, width: int) -> None:
     _shrink(fitting, width, names, _READABLE)
 
 
-def _size(column: Column, rows: Sequence[Row]) -> int:
-    cells = (terminal.columns_of(column.cell(row)) for row in rows)
-    return max([terminal.columns_of(column.header), *cells])
+def _size(column: Column, cells: Iterable[str]) -> int:
+    return max(map(terminal.columns_of, {column.header, *cells}))
 
 
-def _padding(column: Column, rows: Sequence[Row]) -> int:
+def _padding(column: Column, cells: Iterable[str]) -> int:
     """Return a name's width in a pipe: a very long one stands out of its column."""
-    sizes = [terminal.columns_of(cell) for cell in (column.header, *map(column.cell, rows))]
+    sizes = list(map(terminal.columns_of, {column.header, *cells}))
     return max(min(max(sizes), _LONGEST), *(size for size in sizes if size <= _PADDED))
 
 
@@ -280,9 +290,14 @@ def _color(column: Column, cell: str) -> str | None:
     return terminal.RED if cell.startswith(_FAILED) else _COLORS.get(cell)
 
 
-def _wrapped(
-    cells: dict[Column, list[str]], sizes: Mapping[Column, int]
-) -> Iterable[tuple[Column, list[str]]]:
+def _draw(cells: Cells, sizes: Mapping[Column, int], mark: str | None, colored: bool) -> str:
+    """Draw a table of these widths; ``mark``: where a cell is cut, None: none is."""
+    wrapped = _wrapped({column: cells[column] for column in sizes}, sizes)
+    drawn = [_column(*item, sizes[item[0]], mark, colored) for item in wrapped.items()]
+    return "".join([_GAP.join(line).rstrip() + "\n" for line in zip(*drawn, strict=True)])
+
+
+def _wrapped(cells: Cells, sizes: Mapping[Column, int]) -> Cells:
     """Return the columns' cells; a sentence that is wider than its column goes on below."""
     parts = {
         column: [_parts(cell, sizes[column]) for cell in texts]
@@ -290,13 +305,13 @@ def _wrapped(
         if column.kind == TEXT
     }
     if not any(len(lines) > 1 for column in parts.values() for lines in column):
-        return cells.items()
+        return cells
     heights = [max(map(len, row)) for row in zip(*parts.values(), strict=True)]
     for column, texts in cells.items():
         found = parts.get(column) or [[cell] for cell in texts]
         filled = zip(found, heights, strict=True)
         cells[column] = [part for row, high in filled for part in row + [""] * (high - len(row))]
-    return cells.items()
+    return cells
 
 
 def _parts(cell: str, size: int) -> list[str]:
@@ -309,14 +324,16 @@ def _parts(cell: str, size: int) -> list[str]:
 
 def _column(
     column: Column, cells: Sequence[str], size: int, mark: str | None, colored: bool
-) -> Iterator[str]:
-    """Yield the column's header and its cells, all of one width."""
+) -> list[str]:
+    """Return the column's header and its cells, all of one width."""
     cut = terminal.shorten if column.kind in (STATUS, TEXT) else terminal.shorten_name
     is_number = column.is_number
-    for cell, color in chain(
-        [(column.header, terminal.BOLD)], ((c, _color(column, c)) for c in cells)
-    ):
+
+    def drawn(cell: str, color: str | None) -> str:
         text = cell if mark is None else cut(cell, size, mark)
         room = " " * (size - terminal.columns_of(text))
         text = terminal.paint(text, color) if colored else text
-        yield room + text if is_number else text + room
+        return room + text if is_number else text + room
+
+    different = {cell: drawn(cell, _color(column, cell)) for cell in set(cells)}
+    return [drawn(column.header, terminal.BOLD), *[different[cell] for cell in cells]]
