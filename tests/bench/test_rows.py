@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROWS = {"startup": 2, "groups": 9, "streams": 2, "delete": 1, "recover": 1, "top": 2, "size": 10}
+ROWS = {"startup": 2, "groups": 10, "streams": 2, "delete": 1, "recover": 1, "top": 2, "size": 10}
 """How many rows each part has; those of ``analyze`` are in tests/spark/test_bench_rows.py."""
 
 
