@@ -133,7 +133,9 @@ def find_expiries(
         node = located[question.description.group]
         search.add(question, rules[node] if isinstance(node, int) else node, node)
     for group in search.groups:
-        group.epoch = topic.epochs.get(offsets_partition(group.name, len(topic.leaders) or 1), -1)
+        if topic.leaders:
+            group.partition = offsets_partition(group.name, len(topic.leaders))
+        group.epoch = topic.epochs.get(group.partition, -1)
         stretch = (log or {}).get(group.name)
         if isinstance(stretch, Stretch):
             group.learn(stretch)
@@ -157,12 +159,11 @@ def _read(cluster: Cluster, search: _Search, topic: TopicInfo) -> Operation[None
     if topic.error is not None:
         search.fail(search.groups, topic.error)
         return
-    count = len(topic.leaders)
     for step in (1, FURTHER_BACK, None):
         unread = search.unread()
         if not unread:
             break
-        parts = grouped((offsets_partition(group.name, count), group) for group in unread)
+        parts = grouped((group.partition, group) for group in unread)
         logs = {
             number: GroupLog(groups[0].rules, [group.name for group in groups])
             for number, groups in parts.items()
@@ -206,8 +207,8 @@ class _Group:
         self.name = question.description.group
         self.question = question
         self.broker = broker
-        self.epoch = -1
-        """Of the leader of the group's partition; -1: unknown."""
+        self.partition = self.epoch = -1
+        """The group's partition of the log, and the epoch of its leader; -1: unknown."""
         self.log: GroupLog | None = None
         self.is_whole = False
         self._before_ms: int | None = None
